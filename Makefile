@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 
 PAGE := src/dpxplain/server/static/index.html
 
-.PHONY: setup demo page types serve check check-python check-page bench bench-engines load audit audit-time experiments studies clean constraints
+.PHONY: setup demo page types messages serve check check-python check-page bench bench-engines load audit audit-time experiments studies clean constraints
 .PHONY: test test-python test-browser test-page test-fast test-slow test-slow-python test-slow-browser test-all test-stress fuzz
 
 setup: $(STAMP)
@@ -36,6 +36,10 @@ $(PAGE): $(STAMP) $(wildcard page/*.*) $(shell find page/src page/public -type f
 types: setup
 	@$(BIN)/python tools/openapi.py > $(VENV)/openapi.json
 	@OPENAPI=../$(VENV)/openapi.json tools/page types
+
+# Every message that a person can see, to be read through: make messages | less
+messages: setup
+	@$(BIN)/python tools/messages.py
 
 # One user, bundled data, no login: open the address it prints.
 serve: setup page

@@ -106,6 +106,13 @@ class Table:
         return float(np.array(self.weights) @ values)
 
     @cached_property
+    def share(self) -> FloatArray:
+        """The share of the gap that each predicate's rows remove; NaN where there is no gap."""
+        if self.gap == 0.0:
+            return np.full_like(self.without, np.nan)
+        return 1.0 - self.without / self.gap
+
+    @cached_property
     def rank(self) -> tuple[IntArray, IntArray]:
         """The first and the last position a predicate may take among its equals."""
         near = 1e-9 * max(1.0, float(np.abs(self.influence).max()))
@@ -208,6 +215,10 @@ class Measurement:
     precision: float
     gap: float
     without_width: float
+    share: float
+    shares: float  # share of the runs in which all shown shares are covered at once
+    share_known: float
+    share_width: float  # of those that are known
 
 
 def measure(table: Table, released: PreparedGroups, confidence: float, k: int) -> list[Measurement]:
@@ -222,6 +233,11 @@ def measure(table: Table, released: PreparedGroups, confidence: float, k: int) -
     gaps = (found.without_low - 1e-9 <= table.without[sel]) & (
         table.without[sel] <= found.without_high + 1e-9
     )
+    # Without a gap there is no share: then every interval that says something is wrong.
+    known = np.isfinite(found.share)
+    true = table.share[sel]
+    shared = ~known | ((found.share_low - 1e-9 <= true) & (true <= found.share_high + 1e-9))
+    share_widths = np.where(known, found.share_high - found.share_low, np.nan)
     gap = float(np.mean((found.gap_low <= table.gap) & (table.gap <= found.gap_high)))
     shown = np.take_along_axis(inside, sel, -1)
     trusted = np.take_along_axis(found.trusted, sel, -1)
@@ -238,6 +254,10 @@ def measure(table: Table, released: PreparedGroups, confidence: float, k: int) -
             float((best[:, :n] <= n).mean()),
             gap,
             float((found.without_high - found.without_low)[:, :n].mean()),
+            float(shared[:, :n].mean()),
+            float(shared[:, :n].all(axis=-1).mean()),
+            float(known[:, :n].mean()),
+            float(np.nanmean(share_widths[:, :n])) if known[:, :n].any() else math.nan,
         )
         for n in sorted({*(line for line in LINES if line < k), k})
     ]
@@ -279,7 +299,9 @@ QUANTITIES = {
     "influence": "influence, lines shown",
     "rank": "rank, lines shown",
     "without": "gap without the rows, lines shown",
+    "share": "share of the gap removed, lines shown",
     "together": "all influences of the family together",
+    "shares": "shares removed, 20 of 21 lines together",
 }
 
 
@@ -290,7 +312,7 @@ def coverage_section(grid: Sequence[Situation], runs: int, retest_runs: int) -> 
         for level, results in simulate(situation, LEVELS, LINES[-1], runs, seed).items():
             for k, result in zip(LINES, results, strict=True):
                 for quantity in QUANTITIES:
-                    if quantity != "together" or k == LINES[-1]:
+                    if quantity not in ("together", "shares") or k == LINES[-1]:
                         value = getattr(result, quantity)
                         found.setdefault((level, quantity), []).append((value, seed, k))
         if seed % 50 == 0:
@@ -307,7 +329,7 @@ def coverage_section(grid: Sequence[Situation], runs: int, retest_runs: int) -> 
         sure, seed, k = min(again)
         below = sum(value < level - ALLOWED for value, _, _ in values)
         mean = sum(value for value, _, _ in values) / len(values)
-        where = f"{grid[seed]}" + ("" if quantity == "together" else f", k = {k}")
+        where = f"{grid[seed]}" + ("" if quantity in ("together", "shares") else f", k = {k}")
         numbers = f"{values[0][0]:.4f} | {mean:.4f} | {below} of {len(values)} | {sure:.4f}"
         lines.append(f"| {level} | {QUANTITIES[quantity]} | {numbers} | {where} |")
     return [*lines, ""]

@@ -23,7 +23,8 @@ PATHS = sorted(SOURCE.rglob("*.py"))
 # Each room (a folder, or a module at the root) may import itself and the rooms listed.
 _FLOOR = {"errors", "model"}
 _ROOMS_OF_PHASES = _FLOOR | {"engines", "ledger", "sql", "explanation", "privacy"}
-_ROOMS_OF_RESULTS = _ROOMS_OF_PHASES | {"phases"}
+_ROOMS_OF_WORDS = _ROOMS_OF_PHASES | {"phases"}
+_ROOMS_OF_RESULTS = _ROOMS_OF_WORDS | {"words"}
 _ROOMS_OF_RENDER = _ROOMS_OF_RESULTS | {"results", "curator"}
 _ROOMS_OF_SESSION = _ROOMS_OF_RENDER | {"render", "wire", "remote", "datasets"}
 ROOMS = {
@@ -36,6 +37,7 @@ ROOMS = {
     "explanation": _FLOOR | {"privacy"},
     "datasets": {"errors"},
     "phases": _ROOMS_OF_PHASES,
+    "words": _ROOMS_OF_WORDS,
     "results": _ROOMS_OF_RESULTS,
     "curator": _ROOMS_OF_RESULTS | {"results"},
     "render": _ROOMS_OF_RENDER,

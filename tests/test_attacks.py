@@ -220,7 +220,7 @@ def test_answers_questions_and_tables_cannot_be_changed(tmp_path: Any) -> None:
                 setattr(thing, name, getattr(thing, name))
             with pytest.raises(AttributeError):
                 delattr(thing, name)
-    with pytest.raises(ValueError, match="no aggregate"):
+    with pytest.raises(ValueError, match="not an aggregate"):
         Aggregate("AVG", "pay")  # type: ignore[arg-type]
     session.close()
 
@@ -359,7 +359,7 @@ def test_declarations_that_were_changed_by_force_are_noticed_before_anything_is_
         lambda: answer.why("A", "B").explain(k=1, rho=0.5, attributes=["id"]),
         lambda: answer.prepare(rho=0.5),
     ):
-        with pytest.raises(InternalError, match="have changed"):
+        with pytest.raises(InternalError, match="The schema changed"):
             ask()
     assert session.budget.spent == 0.5
     session.close()
@@ -370,7 +370,7 @@ def test_a_question_that_weighs_a_group_twice_is_refused_before_the_charge(tmp_p
     question = session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=0.5).why("A", "B")
     object.__setattr__(question.contrast, "groups", (0, 0))
     for influence in (None, dpx.RatioInfluence()):
-        with pytest.raises(dpx.ExplanationError, match="each group once"):
+        with pytest.raises(dpx.ExplanationError, match="each group only once"):
             question.explain(k=1, rho=0.5, attributes=["id"], influence=influence)
     assert session.budget.spent == 0.5
     session.close()
@@ -446,7 +446,7 @@ def test_weights_are_checked_as_they_are_used(tmp_path: Any) -> None:
     answer = session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=1.0)
     question = answer.why({"A": Sly(1.0), "B": -1.0})
     for asked in ({}, {"influence": dpx.RatioInfluence()}):
-        with pytest.raises(dpx.ExplanationError, match="usual size"):
+        with pytest.raises(dpx.ExplanationError, match="extremely large or small"):
             question.explain(k=1, rho=0.5, **asked)
     assert session.budget.spent == 1.0
     session.close()
@@ -561,7 +561,7 @@ def test_a_family_that_is_kept_depends_on_nothing_that_may_change(tmp_path: Any)
     live[1] = "z"
     assert dataset.family(query, FamilyChoice(names)).attributes == ("z",)  # type: ignore[arg-type]
     assert dataset.family(query, FamilyChoice(iter(["x"]))).attributes == ("x",)  # type: ignore[arg-type]
-    assert dataset.family(query, FamilyChoice(exclude=iter(["x"]))).attributes == ("z",)  # type: ignore[arg-type]
+    assert dataset.family(query, FamilyChoice(exclude=iter(["x"]))).attributes == (("z"),)  # type: ignore[arg-type]
     assert dataset.family(query, FamilyChoice([Liar("z")])).attributes == ("z",)
     assert dataset.family(query, FamilyChoice([Liar("x")])).attributes == ("x",)
     assert {type(name) for name in dataset.family(query, FamilyChoice([Liar("x")])).attributes} == {str}
@@ -607,11 +607,11 @@ def test_a_plan_made_under_other_declarations_is_not_measured(tmp_path: Any) -> 
             for mechanism in ("one-shot", "vector", "marginals")
         ),
     ):
-        with pytest.raises(InternalError, match="other declarations"):
+        with pytest.raises(InternalError, match="planned with a different schema"):
             planned.run(dataset)
     family = own._dataset.family(answer.statement.query, FamilyChoice())
     custom = plan_by(influence, question, family, own._dataset, k=1, rho=0.5, confidence=None)
-    with pytest.raises(InternalError, match="other declarations"):
+    with pytest.raises(InternalError, match="planned with a different schema"):
         dataset.find_or_measure(custom, Request("why?"), lambda released: released)
     assert (session.budget.spent, len(session.history)) == (0.0, 0)
     session.close()

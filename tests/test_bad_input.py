@@ -151,7 +151,7 @@ CASES: list[tuple[str, Callable[[Desk], object], type[DPXPlainError], tuple[str,
     ("attribute as text", explain(attributes="cty"), dpx.ExplanationError, ("cty", "city")),
     ("grouped attribute", explain(attributes=["sex"]), dpx.ExplanationError, ("sex", "city")),
     ("averaged attribute", explain(attributes=["pay"]), dpx.ExplanationError, ("pay",)),
-    ("no attribute", explain(attributes=[]), dpx.ExplanationError, ("attribute",)),
+    ("no attribute", explain(attributes=[]), dpx.ExplanationError, ("No column is left",)),
     ("number for attributes", explain(attributes=5), dpx.ExplanationError, ("city",)),
     ("numbers for attributes", explain(attributes=[5]), dpx.ExplanationError, ("city",)),
     ("lists for attributes", explain(attributes=[["city"]]), dpx.ExplanationError, ("city",)),
@@ -175,7 +175,7 @@ CASES: list[tuple[str, Callable[[Desk], object], type[DPXPlainError], tuple[str,
     ("truth of an answer", lambda desk: desk.answer.truth(), dpx.CuratorOnly, ("curator",)),
     ("truth of a question", lambda desk: desk.question.truth(), dpx.CuratorOnly, ("curator",)),
     ("no such answer", lambda desk: desk.session.answer(99), dpx.BadRequest, ("99",)),
-    ("a name for an answer", lambda desk: desk.session.answer("x"), dpx.BadRequest, ("x",)),  # type: ignore[arg-type]
+    (("a name for an answer"), lambda desk: desk.session.answer("x"), dpx.BadRequest, ("x",)),  # type: ignore[arg-type]
     ("too dear a query", ask(COUNT, 0.9), dpx.BudgetExhausted, ("0.9", "0.8", "rho=0.8")),
     ("too dear a table", explain(rho=500), dpx.BudgetExhausted, ("500", "0.8")),
 ]

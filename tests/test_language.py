@@ -28,7 +28,7 @@ _SPARK = "sc://"  # needs a Spark server: tests/cli/test_cli_spark.py has one
 ANSWERED = {"Questions", "Ratios and shares", "Predicates"}
 ADULT = {
     *("Queries", "Expressions", "In these data, and in general", "A story", "Mechanisms"),
-    "The ε that is shown",
+    *("Prices", "The ε that is shown", "The answer first"),
 }
 
 
@@ -232,7 +232,7 @@ def commands(heading: str) -> list[list[str]]:
 def test_what_the_numbers_are_of(tmp_path: Path) -> None:
     with dpx.connect(flights(), schema=FLIGHTS_SCHEMA, workspace=tmp_path) as session:
         answer = session.query("SELECT origin, AVG(dep_delay) FROM flights GROUP BY origin", rho=0.1)
-        names = python("What the numbers are of", {"session": session, "answer": answer})
+        names = python("How the numbers were counted", {"session": session, "answer": answer})
         assert names["answer"].shaped_by[0] in " ".join(printed_comment("answer.shaped_by"))
         python("Choosing bounds", {"session": session})
 
@@ -265,9 +265,20 @@ def test_questions_of_the_bundled_data(
     python(heading, {"session": adult, "answer": answer, "question": question})
 
 
+def test_a_query_without_a_price_is_refused_as_printed_or_costs_the_declared_default() -> None:
+    session: Any = python("Prices", {})["session"]
+    (printed,), (toml,) = of("Prices", "text"), of("Prices", "toml")
+    with pytest.raises(dpx.BadRequest) as refused:
+        session.query("SELECT sex, AVG(high_income) FROM adult GROUP BY sex")
+    assert refused.value.problem == printed.text.strip()
+    columns = {"sex": {"values": ["F", "M"]}}
+    declared = Schema.load({"table": {"name": "t"}, "columns": columns, **tomllib.loads(toml.text)})
+    assert declared.privacy.default_rho == 0.1
+
+
 def test_every_block_is_run_by_one_of_these() -> None:
     run_here = ANSWERED | ADULT | {"Joins with public tables", "Joins of private tables"}
     run_here |= {"Values that nobody can list", "Metadata of others", "Words for people"}
-    run_here |= {"Dates and timestamps", "What the numbers are of", "Choosing bounds"}
+    run_here |= {"Dates and timestamps", "How the numbers were counted", "Choosing bounds"}
     assert {block.heading for block in BLOCKS} == run_here
     assert {block.language for block in BLOCKS} == {"sql", "python", "toml", "sh", "text"}

@@ -463,7 +463,8 @@ def test_budget_is_reserved_before_data_is_read_in_every_phase(engines: dict[str
     assert "engine.grouped" not in calls[5:]
     calls.clear()
     question = answer.why("north", "it's")
-    assert calls == []
+    assert calls == ["ledger.preparations"]  # which a preparation would make more precise
+    calls.clear()
     for mechanism in ("one-shot", "vector", "marginals"):
         for conjuncts in (1, 2):
             calls.clear()

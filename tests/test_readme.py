@@ -8,7 +8,8 @@ import pytest
 
 from printed_blocks import PORT, ROOT, Reader, blocks_of, free_port, make_home
 
-BLOCKS = blocks_of(ROOT / "README.md")
+EVERY = blocks_of(ROOT / "README.md")
+BLOCKS = [block for block in EVERY if block.language != "console"]  # those are for a clone: its Makefile
 
 
 @pytest.mark.slow
@@ -18,7 +19,8 @@ def test_every_block_of_the_readme_runs_as_printed(tmp_path: Path) -> None:
     folder = home / "empty"
     folder.mkdir()
     reader, port = Reader(folder, home), str(free_port())
-    texts = [block.text.replace(str(PORT), port) for block in BLOCKS]
+    # In a clone the package is the folder; here it is a wheel.
+    texts = [block.text.replace(str(PORT), port).replace("'.[all]'", "'dpxplain[all]'") for block in BLOCKS]
     [server] = (i for i, block in enumerate(BLOCKS) if block.serves)
     for block, text in zip(BLOCKS[:server], texts[:server], strict=True):
         reader.copy(block, text)
@@ -29,6 +31,13 @@ def test_every_block_of_the_readme_runs_as_printed(tmp_path: Path) -> None:
         *(".dpxplain", "dpxplain.toml", "flights.csv", "server.toml"),
         *("dpxplain-demo.html", "report.html", "why.html"),
     }
+
+
+def test_the_first_commands_are_those_of_a_clone() -> None:
+    first, makefile = EVERY[0], (ROOT / "Makefile").read_text("utf-8")
+    commands = [line.split()[:2] for line in first.text.splitlines()]
+    assert commands == [["make", "demo"], ["make", "test"]]
+    assert all(f"\n{target}:" in makefile for _, target in commands)
 
 
 def test_the_readme_has_blocks_of_each_kind() -> None:

@@ -176,7 +176,7 @@ def test_the_whole_rho_is_reserved_before_data_is_read(owner: Session) -> None:
 
 
 def test_a_rho_too_small_to_share_is_refused_and_costs_nothing(owner: Session) -> None:
-    with pytest.raises(dpx.BadRequest, match="too small to be shared by 3 aggregates"):
+    with pytest.raises(dpx.BadRequest, match="too small for 3 aggregates"):
         owner.query(SQL, rho=2e-12)
     assert owner.history == []
 
@@ -197,10 +197,10 @@ def test_each_can_be_asked_about_and_explained(answers: Answers, name: str) -> N
 
 def test_order_and_limit_act_on_any_output_and_on_every_part(owner: Session) -> None:
     sql = "SELECT g, COUNT(*), AVG(pay) AS m FROM t GROUP BY g ORDER BY {} LIMIT 2"
-    by_mean = sorted("ABC", key=lambda group: owner.query(sql.format(1), rho=50.0)["m"][group].estimate)
+    by_mean = sorted("AB", key=lambda group: owner.query(sql.format(1), rho=50.0)["m"][group].estimate)
     for order, labels in (
-        ("m", by_mean[:2]),  # C is empty, so its average may be anything
-        ("AVG(pay) DESC", by_mean[:0:-1]),
+        ("m", by_mean),  # C is empty, so its average is blank and comes last
+        ("AVG(pay) DESC", by_mean[::-1]),
         ("2 DESC", ["A", "B"]),
         ("COUNT(*)", ["C", "B"]),
         ("g DESC", ["C", "B"]),
@@ -386,11 +386,11 @@ def test_planning_a_hundred_aggregates_takes_twice_the_work_of_fifty(owner: Sess
 
 
 def test_more_aggregates_than_can_be_planned_are_refused_before_planning(owner: Session) -> None:
-    with pytest.raises(QueryRefused, match="at most 256") as refusal:
+    with pytest.raises(QueryRefused, match="more than 256") as refusal:
         owner.preview(many(257, "SUM(pay+{})"), rho=1.0)
     assert refusal.value.remedy
     assert owner.budget.spent == 0
-    with pytest.raises(QueryRefused, match="at most 256"):
+    with pytest.raises(QueryRefused, match="more than 256"):
         owner.preview(f"SELECT COUNT(*) FROM t HAVING {' + '.join(f'SUM(pay+{i})' for i in range(20))} > 0 "
                       f"ORDER BY {', '.join(f'SUM(pay-{i})' for i in range(1, 250))}", rho=1.0)  # fmt: skip
 

@@ -16,6 +16,7 @@ const COLUMNS = {
       estimate: [10, 4],
       low: [9, null],
       high: [11, null],
+      unknown: null,
       decimals: 0,
       estimate_text: null,
       interval_text: null,
@@ -32,6 +33,14 @@ test('columns become groups, the last column changing fastest', () => {
   expect(second).toMatchObject({ group: ['F', 2], label: 'F, 2', labels: ['female', '2'], low: null });
   expect([last!.estimate_text, last!.interval_text, second!.interval_text]).toEqual(['10', '9 to 11', 'unbounded']);
   expect(second!.in_general).toMatchObject({ label: 'F, 2', low: 1, high: 8, interval_text: '1 to 8' });
+});
+
+test('a value of which nothing is known is blank', () => {
+  const part = { ...COLUMNS.parts[0]!, unknown: [false, true] };
+  const [known, blank] = byGroups({ ...COLUMNS, parts: [part] }).parts[0]!.rows;
+  expect(known).toMatchObject({ unknown: false, estimate_text: '10' });
+  expect(blank).toMatchObject({ unknown: true, estimate_text: '–', interval_text: 'no rows to tell' });
+  expect(blank!.in_general!.interval_text).toBe('no rows to tell');
 });
 
 test('texts that are sent are shown', () => {

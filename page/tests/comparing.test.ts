@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { Answer, AnswerRow } from '../src/lib/api/types';
-import { comparing } from '../src/lib/state/comparing.svelte';
+import { comparing, orderOf } from '../src/lib/state/comparing.svelte';
 
 const row = (label: string, estimate: number): AnswerRow => ({
   group: [label],
@@ -9,6 +9,7 @@ const row = (label: string, estimate: number): AnswerRow => ({
   estimate,
   low: estimate - 1,
   high: estimate + 1,
+  unknown: false,
   estimate_text: '',
   interval_text: '',
 });
@@ -64,6 +65,12 @@ describe('two groups', () => {
       ['B', -1],
     ]);
   });
+});
+
+test('values of which nothing is known come last', () => {
+  const rows = [{ ...row('D', 9), unknown: true }, ...ROWS];
+  expect(orderOf(rows, 'high')).toEqual([2, 3, 1, 0]);
+  expect(orderOf([{ ...row('D', -9), unknown: true }, ...ROWS], 'low')).toEqual([1, 3, 2, 0]);
 });
 
 describe('totals', () => {

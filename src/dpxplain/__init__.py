@@ -21,6 +21,7 @@ from dpxplain.errors import (
 )
 from dpxplain.model.contrast import Verdict
 from dpxplain.model.expression import plug_in_parser
+from dpxplain.model.finding import Finding
 
 if TYPE_CHECKING:
     from dpxplain.explanation.custom import CustomInfluence, FormulaInfluence, RatioInfluence
@@ -48,6 +49,7 @@ __all__ = [
     "Denied",
     "Explanation",
     "ExplanationError",
+    "Finding",
     "FormulaInfluence",
     "InternalError",
     "QueryRefused",

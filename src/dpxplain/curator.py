@@ -1,6 +1,6 @@
-"""The curator's view: released values beside the true ones. Not private, and says so.
+"""The curator's view: released values beside the true ones. Not private, and marked as such.
 
-Only a data set opened with `curator=True` carries it; an analyst's objects hold no way to it.
+Only a data set opened with `curator=True` carries it; an analyst's objects cannot reach it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dpxplain.results.question import Question
 
 @dataclass(frozen=True)
 class TruthColumns:
-    """Which columns of an answer's truth are ours; the names of all others are the query's."""
+    """The columns of an answer's truth that we add. The query named all the others."""
 
     selected: tuple[str, ...]
     low: str
@@ -47,7 +47,7 @@ class TruthColumns:
     def of(cls, record: Record) -> TruthColumns | None:
         """The columns of a row of `answer_truth` or `answers_truth`; None for other truths.
 
-        Ours come last, in a fixed order. They are told by their place, as a query may use any name before.
+        Ours come last, in a fixed order. They are recognised by position, since a query may use any name.
         """
         *released, true, covered = record
         if covered.rstrip("_") != "covered":
@@ -226,7 +226,7 @@ def _covers(interval: tuple[float, float], value: float | None) -> bool | None:
 
 
 def _quantile(values: IntArray, counts: IntArray, level: float) -> float:
-    """The quantile of values that occur so often, with as much memory as there are different values."""
+    """The quantile of `values`, each repeated `counts` times. Memory grows with the different values only."""
     order = np.argsort(values)
     last_places = np.cumsum(counts[order]) - 1
     place = level * last_places[-1]

@@ -1,24 +1,24 @@
 """Every error DPXPlain raises on purpose.
 
     DPXPlainError
-    ├── BadRequest                 the caller can mend it (CLI exit code 2)
-    │   ├── SchemaError            the declared schema is wrong or contradicts the source
+    ├── BadRequest                 the caller can fix it (CLI exit code 2)
+    │   ├── SchemaError            the schema is wrong or contradicts the source
     │   ├── SourceError            the data cannot be opened
     │   │   ├── LedgerUnavailable  the ledger cannot be reached, read or written
-    │   │   └── SourceLost         the database of the data broke off while it was read
-    │   ├── DataChanged            the data are not those that were answered from before
-    │   ├── LedgerBehind           the ledger may not know all that was spent; only the curator can go on
-    │   ├── QueryRefused           the SQL is not one we answer; carries its position
+    │   │   └── SourceLost         the connection to the data's database broke while it was read
+    │   ├── DataChanged            the data differ from those that earlier answers used
+    │   ├── LedgerBehind           the ledger looks older than its last known state; the curator must look
+    │   ├── QueryRefused           the SQL cannot be answered privately; has a position
     │   ├── QuestionError          the question does not fit the answer
-    │   ├── ExplanationError       k, attributes or predicates do not fit the question
-    │   ├── CuratorOnly            a true value was asked for without being the curator
-    │   ├── Denied                 a server does not know the token, or has nothing of that name for it
-    │   └── Unavailable            a server is busy, too often asked, or gone; ask again later
-    ├── BudgetExhausted            the data set's budget does not cover the request (exit code 3)
+    │   ├── ExplanationError       k, attributes or conditions do not fit the question
+    │   ├── CuratorOnly            only the curator may see true values
+    │   ├── Denied                 the server did not accept the token, or there is no access to the data set
+    │   └── Unavailable            the server is busy or unreachable, or had too many requests; try again
+    ├── BudgetExhausted            the remaining budget does not cover the request (exit code 3)
     └── InternalError              a bug in DPXPlain (exit code 1)
-        └── ChargeTakenOver        another process measures under this charge; its release is waited for
+        └── ChargeTakenOver        another process took over this charge and will release its result
 
-A message says what is wrong, where, and how to mend it. It never carries a value of the data.
+A message says what is wrong, where, and how to fix it. It never contains a value of the data.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class DPXPlainError(Exception):
         return {"code": self.code(), "message": self.problem, "remedy": self.remedy, "position": None}
 
     def pointed_sql(self) -> list[str]:
-        """Lines that point at the offending words, if the error has a place."""
+        """Lines that point at the words in question, if the error has a position."""
         return []
 
     @classmethod
     def code(cls) -> str:
-        """What programs go by.
+        """The error's name for programs.
 
         >>> BudgetExhausted.code()
         'budget_exhausted'
@@ -61,7 +61,7 @@ class DPXPlainError(Exception):
 
 
 def _sentences(error: DPXPlainError) -> list[str]:
-    """What IPython shows of a refusal instead of a traceback: the sentences, and the caller's own line."""
+    """The lines that IPython shows instead of a traceback: the sentences, and the caller's own line."""
     own = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_PACKAGE)]
     where = f"(line {own[-1].lineno}: {own[-1].line})" if own and own[-1].line else ""
     lines = [f"{type(error).__name__}: {error.problem}", *error.pointed_sql(), error.remedy, where]
@@ -69,7 +69,7 @@ def _sentences(error: DPXPlainError) -> list[str]:
 
 
 class BadRequest(DPXPlainError):
-    """Something the caller can mend; nothing was spent."""
+    """Something the caller can fix; nothing was spent."""
 
     _render_traceback_ = _sentences  # the name that IPython looks for
 
@@ -77,8 +77,8 @@ class BadRequest(DPXPlainError):
 class SchemaError(BadRequest):
     """The declared schema is malformed or contradicts the source.
 
-    `mistakes` has every refused key with what is wrong; `place` is the line and column, counted from 1, where
-    a text stops being TOML.
+    `mistakes` lists every refused key with the reason. `place` is the line and column, counted from 1, where
+    the text stops being valid TOML.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class SourceError(BadRequest):
 class LedgerUnavailable(SourceError):
     """The ledger cannot be reached, read or written.
 
-    The sentence names the ledger, for whoever keeps it; a server tells its callers neither. `kind` is one of
+    The message names the ledger, for the operator; a server does not pass it on. `kind` is one of
     `LEDGER_FAILURES`.
     """
 
@@ -117,10 +117,10 @@ class LedgerUnavailable(SourceError):
 
 
 class SourceLost(SourceError):
-    """The database of the data broke off while it was read.
+    """The connection to the data's database broke while it was read.
 
-    `is_shut_down` says that the database gave a reason of its own. Without one, its session may have been
-    ended because it ran out of memory, which the data may decide.
+    `is_shut_down` is true if the database gave a reason, such as a shutdown. Otherwise it may have run out
+    of memory, which depends on the data.
     """
 
     def __init__(self, problem: str, *, remedy: str = "", is_shut_down: bool) -> None:
@@ -129,30 +129,33 @@ class SourceLost(SourceError):
 
 
 class DataChanged(BadRequest):
-    """The data are not those that this version's answers were given on; only the curator can go on."""
+    """The data may have changed since this version's earlier answers. Only the curator can fix it."""
 
     @classmethod
     def of(cls, dataset: str, *, charged: bool = False) -> DataChanged:
-        """The same error whatever has changed: more would tell about the data."""
+        """The same error whatever has changed: details would reveal something about the data."""
         charge = "The charge stays." if charged else "Nothing was charged."
         return cls(
-            f"The data of {dataset!r} may not be those of the answers so far, so nothing is answered until "
-            f"the curator has looked. {charge}",
-            remedy="Only the curator can go on: see dpxplain data status, or declare a new version in the "
-            "schema's [table].",
+            f"The data of {dataset!r} may have changed since the earlier answers, so new queries are "
+            f"blocked. {charge}",
+            remedy="Only the curator can fix this: see dpxplain data status, or declare a new version in "
+            "the schema's [table].",
         )
 
 
 class LedgerBehind(BadRequest):
-    """The ledger may not know all that was spent, so nothing is charged; only the curator can go on."""
+    """The ledger looks older than its last known state, so nothing is charged.
+
+    Only the curator can fix it.
+    """
 
     @classmethod
     def of(cls) -> LedgerBehind:
-        """The same error whatever was lost: more would tell about other people's requests."""
+        """The same error whatever was lost: details would reveal other people's requests."""
         return cls(
-            "The ledger may not know everything that was spent, so nothing new is measured until the curator "
-            "has looked. Nothing was charged.",
-            remedy="Stored answers stay free. Only the curator can go on: see dpxplain ledger status.",
+            "This ledger looks older than its last known state, so new queries are blocked. Nothing was "
+            "charged.",
+            remedy="Stored answers stay free. Only the curator can fix this: see dpxplain ledger status.",
         )
 
 
@@ -202,15 +205,15 @@ class ExplanationError(BadRequest):
 
 
 class CuratorOnly(BadRequest):
-    """A true value was asked for by someone who is not the curator."""
+    """Only the curator may see true values."""
 
 
 class Denied(BadRequest):
-    """A server does not accept the token, or has nothing of that name for its holder."""
+    """The server did not accept the token, or you have no access to this data set."""
 
 
 class Unavailable(BadRequest):
-    """A server cannot answer now: it is busy, was asked too often, or cannot be reached."""
+    """The server cannot answer now: it is busy, had too many requests, or cannot be reached."""
 
 
 class BudgetExhausted(DPXPlainError):
@@ -224,4 +227,4 @@ class InternalError(DPXPlainError):
 
 
 class ChargeTakenOver(InternalError):
-    """Another process took over the charge of this one, which had been silent for too long."""
+    """Another process took over the charge, because this one showed no sign of life for too long."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
@@ -34,10 +35,18 @@ from dpxplain.privacy.mechanisms.noise import SeededNoise, private_noise
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.results.argument_errors import checked_arguments
+from dpxplain.results.asked_price import (
+    USUAL_DISCOVERY,
+    USUAL_QUALITY,
+    USUAL_TUNING,
+    asked_rho,
+    required_rho,
+)
 from dpxplain.results.base import TruthTeller
 from dpxplain.results.discovery import Discovery, DiscoveryPreview, PlannedDiscovery
 from dpxplain.results.planned_query import PlannedQuery
 from dpxplain.results.preview import QueriesPreview, QueryPreview
+from dpxplain.results.price_levels import missing_price
 from dpxplain.results.quality import PlannedQuality, Quality, QualityPreview
 from dpxplain.results.tuning import KEEP, PlannedTuning, Tuning, TuningPreview
 from dpxplain.sql.join import private_tables
@@ -47,6 +56,7 @@ if TYPE_CHECKING:
     from dpxplain.results.schema_check import SchemaCheck
 
 LOG = logging.getLogger("dpxplain.session")
+_PASS_ADDRESS = 'Pass the server\'s address too: "https://host/data-set".'
 
 
 @checked_arguments
@@ -97,9 +107,9 @@ def connect(
         opened = open_remote(str(source), token, curator=curator, progress=progress, ca=ca)
         return Session(opened, opened.reopened)
     if token is not None:
-        raise BadRequest("Only a server takes a token.", remedy='Pass "https://host/data-set" with it.')
+        raise BadRequest("token= works only with a server.", remedy=_PASS_ADDRESS)
     if ca is not None:
-        raise BadRequest("Only a server has a certificate.", remedy='Pass "https://host/data-set" with ca.')
+        raise BadRequest("ca= works only with a server.", remedy=_PASS_ADDRESS)
     if schema is None:
         raise SchemaError(
             "A data set needs a declared schema.",
@@ -112,7 +122,7 @@ def connect(
     address = find_ledger(workspace=workspace)
     ledger = open_ledger(address.place, anchor=anchor or address.anchor, create=address.is_workspace)
     if ledger.is_new:
-        LOG.warning("%s is new: nothing was spent in it before.", ledger.name)
+        _announce(f"{ledger.name} is new: nothing was spent in it before.")
     opening = (source, declared, ledger, curator, trusted_code, insecure_seed, progress)
     cache = workspace_folder(workspace) / "cache"
     return _open(*opening, cache=cache, memory=limit, tables=tables, folder=folder_of(schema))
@@ -159,6 +169,14 @@ def example(
         insecure_seed,
         progress,
     )
+
+
+def _announce(text: str) -> None:
+    """Logs a notice. A notebook prints it instead, because it puts log lines into a red box."""
+    if "ipykernel" in sys.modules:
+        sys.stdout.write(f"{text}\n")
+    else:
+        LOG.warning(text)
 
 
 class Session:
@@ -210,89 +228,185 @@ class Session:
 
     @checked_arguments
     def query(
-        self, sql: str, rho: float, *, confidence: float = 0.95, population: bool = False
+        self,
+        sql: str,
+        rho: float | None = None,
+        *,
+        epsilon: float | None = None,
+        confidence: float = 0.95,
+        population: bool = False,
     ) -> Answer | Answers:
-        """Phase 1: a noisy answer for every declared group, for `rho`. A repeated query is free.
+        """Phase 1: a noisy answer for every declared group. A repeated query is free.
 
-        An `Answer`; several aggregates in the SELECT list share `rho` and come as `Answers`. `population`
-        adds, at no cost, what holds in general.
+        The price is `rho`, or the ρ that keeps within `epsilon` at the declared δ, or else the schema's
+        `privacy.default_rho`. Without any of them the query is refused, and the refusal says what three usual
+        prices would buy. Several aggregates in the SELECT list share the price and come as `Answers`.
+        `population` adds, at no cost, what holds in general.
         """
-        return self.plan(sql, rho, confidence=confidence, population=population).run()
+        return self.plan(sql, rho, epsilon=epsilon, confidence=confidence, population=population).run()
 
     @checked_arguments
-    def preview(self, sql: str, rho: float, *, confidence: float = 0.95) -> QueryPreview | QueriesPreview:
+    def preview(
+        self, sql: str, rho: float | None = None, *, epsilon: float | None = None, confidence: float = 0.95
+    ) -> QueryPreview | QueriesPreview:
         """What `query` would cost and how noisy its answer would be. Spends nothing."""
-        return self.plan(sql, rho, confidence=confidence).preview()
+        return self.plan(sql, rho, epsilon=epsilon, confidence=confidence).preview()
 
     def plan(
-        self, sql: str, rho: float, *, confidence: float = 0.95, population: bool = False
+        self,
+        sql: str,
+        rho: float | None = None,
+        *,
+        epsilon: float | None = None,
+        confidence: float = 0.95,
+        population: bool = False,
     ) -> PlannedQuery:
         """What `query` will do, to be priced, looked up and carried out later. Spends nothing."""
         dataset = self._joining(plain(sql))
         statement = parse(plain(sql), dataset.schema)
         level = check_asked_confidence(confidence)
-        return PlannedQuery.of(statement, plain(rho), level, dataset, population)
+
+        def plan_at(rho: float) -> PlannedQuery:
+            return PlannedQuery.of(statement, rho, level, dataset, population).check_shown()
+
+        price = asked_rho(rho, epsilon, dataset, lambda rho: plan_at(rho).plan.spends)
+        if price is None:
+            price = dataset.schema.privacy.default_rho
+        if price is None:
+            raise missing_price(plan_at, self.budget)
+        return plan_at(price)
 
     def _joining(self, sql: str) -> OpenDataset:
         """The data set with the private tables that a statement joins."""
         return self._dataset.joining(private_tables(sql, self._dataset.schema))
 
-    def quality(self, rho: float, *, confidence: float = 0.95) -> Quality:
-        """How well the data fit the declarations: what is clamped, left out, or beyond max_rows, for `rho`.
+    @checked_arguments
+    def quality(
+        self, rho: float | None = None, *, epsilon: float | None = None, confidence: float = 0.95
+    ) -> Quality:
+        """How well the data fit the declarations: which rows are capped, left out, or beyond max_rows.
 
-        Stored, so that asking again is free; from then on `shaped_by` of every answer says these shares.
+        Costs `rho` or `epsilon`. Stored, so that asking again is free; from then on `shaped_by` of every
+        answer says these shares.
         """
-        return self.plan_quality(rho, confidence=confidence).run()
+        return self.plan_quality(rho, epsilon=epsilon, confidence=confidence).run()
 
-    def preview_quality(self, rho: float, *, confidence: float = 0.95) -> QualityPreview:
+    @checked_arguments
+    def preview_quality(
+        self, rho: float | None = None, *, epsilon: float | None = None, confidence: float = 0.95
+    ) -> QualityPreview:
         """What `quality` would cost and how noisy its counts would be. Spends nothing."""
-        return self.plan_quality(rho, confidence=confidence).preview()
+        return self.plan_quality(rho, epsilon=epsilon, confidence=confidence).preview()
 
-    def plan_quality(self, rho: float, *, confidence: float = 0.95) -> PlannedQuality:
+    def plan_quality(
+        self, rho: float | None = None, *, epsilon: float | None = None, confidence: float = 0.95
+    ) -> PlannedQuality:
         """What `quality` will do, to be priced, looked up and carried out later. Spends nothing."""
-        return PlannedQuality(plain(rho), confidence, self._dataset)
+        dataset = self._dataset
 
-    def discover(self, column: str, rho: float, *, delta: float | None = None) -> Discovery:
+        def plan_at(rho: float) -> PlannedQuality:
+            return PlannedQuality(rho, confidence, dataset)
+
+        price = asked_rho(rho, epsilon, dataset, lambda rho: plan_at(rho).plan.spends)
+        return plan_at(required_rho(price, "quality", USUAL_QUALITY, dataset))
+
+    @checked_arguments
+    def discover(
+        self,
+        column: str,
+        rho: float | None = None,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+    ) -> Discovery:
         """The values of a column declared with `values = "discover"`: those that enough privacy units have.
 
-        Priced in ρ, and in δ: by default all such columns share the declared one evenly. Stored, so that it
-        is done once for each version of the data; from then on the column is like any other.
+        Priced in ρ (or ε), and beside it in a δ of its own: by default all such columns share the declared
+        one evenly. Stored, so that it is done once for each version of the data; from then on the column is
+        like any other.
         """
-        discovery = self.plan_discovery(column, rho, delta=delta).run()
+        discovery = self.plan_discovery(column, rho, epsilon=epsilon, delta=delta).run()
         if discovery.values and column not in self._dataset.schema.columns and self._reopen is not None:
             self._earlier.append(self._dataset)
             self._dataset = self._reopen(self._dataset.schema.with_discovered({column: discovery.values}))
         return discovery
 
-    def preview_discover(self, column: str, rho: float, *, delta: float | None = None) -> DiscoveryPreview:
+    @checked_arguments
+    def preview_discover(
+        self,
+        column: str,
+        rho: float | None = None,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+    ) -> DiscoveryPreview:
         """What `discover` would cost, and how many units a value needs to be found. Spends nothing."""
-        return self.plan_discovery(column, rho, delta=delta).preview()
+        return self.plan_discovery(column, rho, epsilon=epsilon, delta=delta).preview()
 
-    def plan_discovery(self, column: str, rho: float, *, delta: float | None = None) -> PlannedDiscovery:
+    def plan_discovery(
+        self,
+        column: str,
+        rho: float | None = None,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+    ) -> PlannedDiscovery:
         """What `discover` will do, to be priced and carried out later. Spends nothing."""
-        return PlannedDiscovery(plain(column), plain(rho), delta, self._dataset)
+        dataset = self._dataset
 
+        def plan_at(rho: float) -> PlannedDiscovery:
+            return PlannedDiscovery(plain(column), rho, delta, dataset)
+
+        price = asked_rho(rho, epsilon, dataset, lambda rho: plan_at(rho).plan.spends)
+        return plan_at(required_rho(price, "discover", USUAL_DISCOVERY, dataset))
+
+    @checked_arguments
     def tune(
-        self, rho: float, *, columns: Sequence[str] = (), keep: float = KEEP, confidence: float = 0.95
+        self,
+        rho: float | None = None,
+        *,
+        epsilon: float | None = None,
+        columns: Sequence[str] = (),
+        keep: float = KEEP,
+        confidence: float = 0.95,
     ) -> Tuning:
-        """Proposes narrower bounds and a max_rows for `rho`, and says what they would clamp or leave out.
+        """Proposes narrower bounds and a max_rows for `rho` or `epsilon`, and says what they would cap or
+        leave out.
 
         Each keeps at least the share `keep` of the values, or leaves that of the units whole. `columns`: all
         with bounds. Stored, so that asking again is free, for another `keep` too; changes no declaration.
         """
-        return self.plan_tuning(rho, columns=columns, keep=keep, confidence=confidence).run()
+        return self.plan_tuning(rho, epsilon=epsilon, columns=columns, keep=keep, confidence=confidence).run()
 
+    @checked_arguments
     def preview_tune(
-        self, rho: float, *, columns: Sequence[str] = (), confidence: float = 0.95
+        self,
+        rho: float | None = None,
+        *,
+        epsilon: float | None = None,
+        columns: Sequence[str] = (),
+        confidence: float = 0.95,
     ) -> TuningPreview:
         """What `tune` would cost and how noisy its counts would be. Spends nothing."""
-        return self.plan_tuning(rho, columns=columns, confidence=confidence).preview()
+        return self.plan_tuning(rho, epsilon=epsilon, columns=columns, confidence=confidence).preview()
 
     def plan_tuning(
-        self, rho: float, *, columns: Sequence[str] = (), keep: float = KEEP, confidence: float = 0.95
+        self,
+        rho: float | None = None,
+        *,
+        epsilon: float | None = None,
+        columns: Sequence[str] = (),
+        keep: float = KEEP,
+        confidence: float = 0.95,
     ) -> PlannedTuning:
         """What `tune` will do, to be priced and carried out later. Spends nothing."""
-        return PlannedTuning(plain(rho), columns, keep, confidence, self._dataset)
+        dataset = self._dataset
+
+        def plan_at(rho: float) -> PlannedTuning:
+            return PlannedTuning(rho, columns, keep, confidence, dataset)
+
+        price = asked_rho(rho, epsilon, dataset, lambda rho: plan_at(rho).plan.spends)
+        return plan_at(required_rho(price, "tune", USUAL_TUNING, dataset))
 
     def answer(
         self, entry: EntryId | None = None, *, confidence: float = 0.95, population: bool = False
@@ -329,8 +443,8 @@ class Session:
         planned = PlannedQuery.of(statement, release.rho, confidence, dataset, population)
         if planned.key != line.key:
             raise BadRequest(
-                f"The schema has changed since answer number {line.id}, so it cannot be read any more.",
-                remedy="Ask the query again, or restore the schema it was asked under.",
+                f"The schema has changed since answer {line.id} was given, so it can no longer be read.",
+                remedy="Ask the query again, or restore the earlier schema.",
             )
         released: Any = Released(release, line, free=True)
         return planned.answer_of(released)
@@ -340,9 +454,9 @@ class Session:
         entry, version = self._dataset.ledger.entry(self._dataset.name, number), self.schema.table.version
         if entry is not None and entry.kind == "query" and entry.version not in (None, version):
             raise BadRequest(
-                f"Answer number {number} was given on version {entry.version!r} of the data; now it is "
+                f"Answer {number} is about version {entry.version!r} of the data. The data are now at "
                 f"version {version!r}.",
-                remedy="Ask the query again, or declare that version and its data again.",
+                remedy="Ask the query again, or declare the earlier version again, with its data.",
             )
 
 

@@ -19,7 +19,7 @@ ROWS = 3_000
 HEADER = ("tailnum", "origin", "dest", "month", "dep_delay", "distance", "cancelled")
 SCHEMA: dict[str, Any] = {
     "table": {"name": "flights", "source": "flights.csv"},
-    "privacy": {"rho": 1.0},
+    "privacy": {"rho": 1.0, "unit": "tailnum", "max_rows": 10},
     "columns": {
         "origin": {"values": ["EWR", "JFK", "LGA"]},
         "dest": {"values": ["Boston", "Zürich"]},
@@ -76,7 +76,7 @@ def the_only(check: Any) -> Any:
         # The lines to change are TOML, and the schema with them is one that loads.
         changed = tomllib.loads(warning.toml)
         merged = {key: dict(value) for key, value in SCHEMA.items()}
-        merged["privacy"] |= changed.get("privacy", {}) | check.schema.privacy.model_dump(include={"unit"})
+        merged["privacy"] |= changed.get("privacy", {})
         for name, keys in changed.get("columns", {}).items():
             kept = {} if "values" in keys else SCHEMA["columns"][name]
             merged["columns"] = merged["columns"] | {name: kept | keys}
@@ -88,7 +88,7 @@ def test_flights_that_fit_have_no_warning(tmp_path: Path) -> None:
     check = checked(tmp_path, nothing)
     assert (check.fits, check.rows, check.warnings) == (True, ROWS, ())
     assert "NOT PRIVATE" in str(check)
-    assert "all of them fit" in check._repr_html_()
+    assert "All of them fit" in check._repr_html_()
     assert [record["column"] for record in check.records()] == list(SCHEMA["columns"])
 
 
@@ -120,9 +120,102 @@ def test_numbers_that_were_written_with_a_fraction_are_near_misses_of_texts(tmp_
 
     warning = the_only(checked(tmp_path, change, columns=months))
     assert warning.kind == "never_fits"
-    assert "No row fits" in warning.message
     assert tomllib.loads(warning.toml)["columns"]["month"]["values"] == list(range(1, 13))
     assert checked(tmp_path, change).fits  # whole numbers are read whatever their fraction of zeros
+
+
+@pytest.mark.parametrize(
+    ("change", "sections", "sentence"),
+    [
+        (
+            {"origin": "SWF"},
+            {},
+            '20% of the rows (600) have a value that is not in the list: "SWF".',
+        ),
+        (
+            {"origin": "Ewr"},
+            {},
+            '20% of the rows (600) have a value that is not in the list: "Ewr". They may be misspelt: "Ewr" '
+            'for "EWR" (upper and lower case).',
+        ),
+        (
+            {"origin": ""},
+            {},
+            "20% of the rows (600) are NULL, which is not declared, so they are in no group.",
+        ),
+        (
+            {"dep_delay": "7 min"},
+            {},
+            '20% of the rows (600) contain text that is not a number ("7 min"). They are left out of sums, '
+            "averages and bins.",
+        ),
+        (
+            {"distance": 0},
+            {},
+            "20% of the rows (600) equal the lowest edge, 0, which lies outside the first bin, so they are "
+            "in no group.",
+        ),
+        (
+            {"distance": -7},
+            {"columns": {"distance": {"edges": [0, 1000, 2000, 3000]}}},
+            "20% of the rows (600) are at or below the lowest edge, 0, so they are in no group.",
+        ),
+        (
+            {},
+            {"columns": {"distance": {"edges": [0, 1000, 2000]}}},
+            "33.3% of the rows (1,000) are above the highest edge, 2000, so they are in no group.",
+        ),
+        (
+            {},
+            {"columns": {"distance": {"edges": [0, 3000, 3001]}}},
+            "1 of 2 bins are empty or almost empty, with 0 rows together: (3000, 3001].",
+        ),
+        (
+            {},
+            {"columns": {"dep_delay": {"bounds": [-20, 60]}}},
+            "19% of the rows (570) are above 60 (up to 79) and count as 60. This moves the mean from 29.5 to "
+            "27.6.",
+        ),
+        (
+            {},
+            {"columns": {"origin": {"values": ["EWR", "JFK", "LGA", "SWF"]}}},
+            'No row has "SWF", which is in the list.',
+        ),
+        (
+            {},
+            {"privacy": {"rho": 1.0, "unit": "tailnum", "max_rows": 4}},
+            "300 of 300 values of tailnum have more than 4 rows. max_rows cuts off 1,800 of 3,000 rows "
+            "(60%), so counts and sums come out too small.",
+        ),
+        (
+            {},
+            {"privacy": {"rho": 1.0, "unit": "tailnum", "max_rows": 100}},
+            "max_rows is 100, but no tailnum has more than 10 rows. The noise is 10 times as large as it "
+            "needs to be.",
+        ),
+        (
+            {},
+            {"privacy": {"rho": 1.0}},
+            "The schema protects single rows, but tailnum looks like the key of a person: about 300 values "
+            "in 3,000 rows, up to 10 rows each. A person with several rows is protected less.",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_said_in_a_sentence(
+    tmp_path: Path, change: dict[str, Any], sections: dict[str, Any], sentence: str
+) -> None:
+    check = checked(tmp_path, set_every(5, **change), **sections)
+    assert check.warnings[0].message == sentence
+
+
+def test_a_number_that_repeats_like_a_key_is_proposed_as_the_unit() -> None:
+    people = pd.DataFrame({"nr": [i // 6 for i in range(3_000)], "age": [20 + i % 50 for i in range(3_000)]})
+    schema = SCHEMA | {"privacy": {"rho": 1.0}, "columns": {"age": {"bounds": [0, 120]}}}
+    [warning] = dpx.check_schema(people, schema).warnings
+    assert (warning.where, warning.kind) == ("privacy.unit", "repeated_key")
+    assert tomllib.loads(warning.toml) == {"privacy": {"unit": "nr", "max_rows": 6}}
+    once = schema | {"privacy": {"rho": 1.0} | tomllib.loads(warning.toml)["privacy"]}
+    assert dpx.check_schema(people, once).fits
 
 
 def test_codes_of_three_letters_are_no_near_misses_of_each_other() -> None:
@@ -160,8 +253,6 @@ def test_clamping_is_told_at_each_end_with_what_it_does_to_the_mean(tmp_path: Pa
     below, above = check.warnings
     assert (below.kind, above.kind) == ("clamped_below", "clamped_above")
     assert (below.rows, above.rows) == (20 * 30, 19 * 30)
-    assert "Clamping moves the mean from 29.5" in below.message
-    assert "as far as 79" in above.message
     assert tomllib.loads(above.toml)["columns"]["dep_delay"]["bounds"] == [-20, 79]
     record = next(record for record in check.records() if record["column"] == "dep_delay")
     assert (record["clamped_low"], record["clamped_high"]) == (0.2, 0.19)
@@ -184,7 +275,6 @@ def test_a_single_far_outlier_that_moves_the_mean_is_told(tmp_path: Path) -> Non
 def test_rows_on_the_lowest_edge_are_in_no_bin(tmp_path: Path) -> None:
     warning = the_only(checked(tmp_path, set_every(10, distance=0)))
     assert warning.kind == "below_edges"
-    assert "open below" in warning.message
     assert tomllib.loads(warning.toml)["columns"]["distance"]["edges"][:2] == [-1, 0]
 
 
@@ -201,7 +291,6 @@ def test_bins_that_hold_nothing_and_bins_that_hold_everything_are_told(tmp_path:
     assert (thin.kind, thin.examples) == ("thin_bins", ("(-10, 0]", "(3000, 3001]", "(3001, 5000]"))
     assert tomllib.loads(thin.toml)["columns"]["distance"]["edges"] == [-10, 2990, 5000]
     assert wide.kind == "wide_bin"
-    assert "(0, 2990]" in wide.message
 
 
 @pytest.mark.parametrize("bounds", [{"bounds": [0, 1]}, {"edges": [-1, 0, 1]}])
@@ -220,7 +309,6 @@ def test_persons_above_max_rows_and_the_rows_they_lose_are_told(tmp_path: Path) 
     person = {"rho": 1.0, "unit": "tailnum", "max_rows": 4}
     warning = the_only(checked(tmp_path, nothing, privacy=person))
     assert (warning.kind, warning.rows, warning.share) == ("truncated", 1_800, 0.6)
-    assert "300 of 300 tailnum have more than 4 rows" in warning.message
     assert tomllib.loads(warning.toml) == {"privacy": {"max_rows": 10}}
     assert checked(tmp_path, nothing, privacy=person | {"max_rows": 10}).fits
 
@@ -230,13 +318,13 @@ def test_rows_without_a_person_and_a_max_rows_that_nobody_needs_are_told(tmp_pat
     missing, loose = checked(tmp_path, set_every(300, tailnum=""), privacy=person).warnings
     assert (missing.kind, missing.rows) == ("no_unit", 10)
     assert loose.kind == "loose_max_rows"
-    assert "10 times" in loose.message
 
 
 def test_a_source_without_rows_and_a_dataframe_are_checked_too(tmp_path: Path) -> None:
     frame = pd.DataFrame([flight(i) for i in range(100)]).astype({"cancelled": "str"})
     frame["cancelled"] = frame["cancelled"] == "true"
     columns = {"columns": {"origin": {"values": ["EWR", "JFK", "LGA"]}, "dep_delay": {"bounds": [-30, 99]}}}
+    columns |= {"privacy": {"rho": 1.0}}
     assert dpx.check_schema(frame, SCHEMA | columns).fits
     [warning] = dpx.check_schema(frame.head(0), SCHEMA | columns).warnings
     assert warning.kind == "empty"
@@ -247,7 +335,7 @@ def test_the_command_ends_with_code_4_and_says_what_to_change(dpxplain: Any, fol
     (folder / "people.csv").write_text(text.replace("Female", "female") + "Male,White,99,250\n")
     outcome = dpxplain("schema", "check")
     assert outcome.code == 4
-    assert "901 rows read; 3 things do not fit." in outcome.out
+    assert "901 rows read. 3 warnings." in outcome.out
     for words in (
         '"female" for "Female" (upper and lower case)',
         "[columns.sex]",
@@ -296,11 +384,10 @@ def test_what_is_declared_beside_an_expression_is_checked_like_any_column(tmp_pa
     assert ("columns.part", "undeclared") in kinds
     [without] = [w for w in check.warnings if (w.where, w.kind) == ("columns.share", "null")]
     assert without.rows == sum(row["month"] == 1 for row in rows)  # a division by zero
-    assert "division by zero" in without.message
 
 
 def test_a_column_of_the_source_may_be_called_like_a_code(tmp_path: Path) -> None:
     frame = pd.DataFrame({"code_0": ["b", "b"], "a": ["x", "y"]})
     columns = {"a": {"values": ["x"]}, "code_0": {"values": ["b"]}}
-    check = dpx.check_schema(frame, SCHEMA | {"columns": columns})
+    check = dpx.check_schema(frame, SCHEMA | {"privacy": {"rho": 1.0}, "columns": columns})
     assert [record["outside"] for record in check.records()] == [0.5, 0.0]

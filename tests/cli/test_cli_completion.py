@@ -76,6 +76,27 @@ def test_what_is_offered_is_public_and_fits(
     assert (out.split(), err) == (names, "")
 
 
+def test_labels_complete_and_name_the_groups_that_the_where_leaves(
+    dpxplain: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    schema = (folder / "dpxplain.toml").read_text()
+    labels = 'value_labels = { White = "Weiss", "A / B" = "Gemischt", "Black or Brown" = "Schwarz" }\n'
+    (folder / "dpxplain.toml").write_text(schema.replace("null = true\n", f"null = true\n{labels}"))
+    sql = "SELECT race, COUNT(*) FROM people WHERE race <> 'A / B' GROUP BY race"
+    asked = dpxplain("query", sql, "--rho", "1", "--yes", "--json")
+    assert [row["race"] for row in asked.json["rows"]] == ["White", "Black or Brown"]
+    assert dpxplain("why", "Weiss", "Schwarz").code == 0
+    refused = dpxplain("why", "Weiss", "Gemischt")
+    assert refused.code == 2
+    assert "The WHERE condition excludes A / B" in refused.err
+    monkeypatch.setenv(COMPLETING, "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "dpxplain why ")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    capfd.readouterr()
+    assert run([]) == 0
+    assert capfd.readouterr().out.split() == ["White", "Weiss", "Schwarz"]
+
+
 @pytest.mark.process  # Typer asks bash for its version
 def test_every_shell_gets_its_script(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

@@ -22,7 +22,7 @@ def swap(folder: Path) -> bytes:
 def test_the_curator_looks_accepts_and_goes_back(folder, dpxplain):
     assert dpxplain("query", "--rho", "0.5", BY_SEX, "--yes").code == 0
     fresh = dpxplain("data", "status")
-    assert (fresh.code, "The data are those of" in fresh.out) == (0, True)
+    assert (fresh.code, "The data have not changed since" in fresh.out) == (0, True)
     before = swap(folder)
     for command in (
         ("query", "--rho", "0.5", BY_SEX, "--yes"),
@@ -31,14 +31,14 @@ def test_the_curator_looks_accepts_and_goes_back(folder, dpxplain):
     ):
         refused = dpxplain(*command)
         assert refused.code == 2
-        assert "until the curator has looked" in " ".join(refused.err.split())
+        assert "so new queries are blocked" in " ".join(refused.err.split())
     as_json = dpxplain("why", "Male", "Female", "--json")
     assert json.loads(as_json.err)["code"] == "data_changed"
     assert dpxplain("budget").code == dpxplain("history").code == 0
 
     changed = dpxplain("data", "status")
     assert changed.code == 2
-    assert "nothing is answered" in " ".join((changed.out + changed.err).split())
+    assert "queries are refused" in " ".join((changed.out + changed.err).split())
     schema = (folder / "dpxplain.toml").read_text()
     assert dpxplain("data", "accept", "2026-11").code == 0
     assert (folder / "dpxplain.toml").read_text() == schema.replace(
@@ -62,7 +62,7 @@ def test_a_version_cannot_be_given_to_other_data(folder, dpxplain):
     assert dpxplain("data", "accept", "a").code == 0
     swap(folder)
     refused = dpxplain("data", "accept", "a")
-    assert (refused.code, "names other data already" in refused.err) == (2, True)
+    assert (refused.code, "is already used for other data" in refused.err) == (2, True)
     assert dpxplain("data", "accept", "line\nbreak").code == 2
     accepted = dpxplain("data", "accept", "--json", "--by", "carol")
     assert accepted.json["version"].startswith("20"), "today's date unless one is named"
@@ -89,7 +89,7 @@ def test_data_can_be_accepted_before_anything_was_asked(folder, dpxplain):
 
 def test_bundled_data_are_not_given_another_version(dpxplain):
     refused = dpxplain("data", "accept", "2026-11", "-e", "adult")
-    assert (refused.code, "Bundled data have one version" in refused.err) == (2, True)
+    assert (refused.code, "example data sets have a single version" in refused.err) == (2, True)
 
 
 def test_a_schema_keeps_its_line_ends_and_its_link(folder, dpxplain):

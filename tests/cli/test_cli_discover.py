@@ -32,7 +32,7 @@ def test_values_are_priced_discovered_and_asked_about(towns: Any) -> None:
     assert (found["delta"] <= 1e-6, found["budget"]["rho"]["spent"]) == (True, 0.5)
     assert "Oslo" in towns("query", SQL, "--rho", "1").out
     again = towns("discover", "town", "--rho", "2")
-    assert "Price: nothing" in again.err
+    assert "Price: free" in again.err
     assert "2 values" in again.out
     assert [entry["kind"] for entry in towns("history", "--json").json["entries"]] == ["discover", "query"]
     assert "Nowhere" not in found["column"] + again.out
@@ -46,7 +46,7 @@ def test_what_cannot_be_discovered_is_refused_with_code_2(towns: Any) -> None:
 
 def test_a_public_table_is_joined(towns: Any) -> None:
     sql = "SELECT word, COUNT(*) FROM people JOIN words USING (sex) GROUP BY word"
-    answer = towns("query", sql, "--rho", "1")
+    answer = towns("query", sql, "--rho", "1", "--notes")
     assert "Frau" in answer.out
     assert "looked up in the public table words" in answer.out
     assert "word" in towns("schema", "check").out
@@ -68,7 +68,7 @@ def test_a_public_table_with_a_discovered_key_is_joined_from_any_folder(
     at = ("--schema", "declared/towns.toml")
     found = towns("discover", "town", "--rho", "0.5", *at)
     assert (found.code, "2 values" in found.out) == (0, True), found.err
-    assert "It also takes δ" in found.err
+    assert "It also takes δ 1e-6." in " ".join(found.err.split())
     joined = "SELECT land, COUNT(*) FROM people JOIN lands USING (town) GROUP BY land"
     asked = towns("query", joined, "--rho", "1", *at)
     assert (asked.code, "Norway" in asked.out) == (0, True), asked.err

@@ -99,8 +99,9 @@ def test_an_interruption_is_json_too(dpxplain: Any, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_first_mistakes_on_the_command_line_come_with_their_remedy(dpxplain: Any) -> None:
-    assert "--rho 0.0243" in dpxplain("query", BY_SEX, "--epsilon", "1", "--json").error["remedy"]
-    assert "--dry-run" in dpxplain("query", BY_SEX, "--json").error["remedy"]
+    assert "--rho 0.0243" in dpxplain("schema", "init", "x.csv", "--epsilon", "1", "--json").error["remedy"]
+    assert "--dry-run" in dpxplain("quality", "--json").error["remedy"]
+    assert "--epsilon" in dpxplain("query", BY_SEX, "--eps", "1", "--json").error["message"]
 
 
 def test_without_json_the_next_command_speaks_plainly_again(dpxplain: Any, folder: Path) -> None:
@@ -112,7 +113,7 @@ def test_every_command_takes_json() -> None:
     commands = [*app.registered_commands]
     for group in app.registered_groups:
         commands += group.typer_instance.registered_commands  # type: ignore[union-attr]
-    without = [c.callback for c in commands if "as_json" not in inspect.signature(c.callback).parameters]  # type: ignore
+    without = [c.callback for c in commands if ("as_json") not in inspect.signature(c.callback).parameters]  # type: ignore
     assert without == []
 
 
@@ -123,4 +124,4 @@ def test_a_ledger_behind_its_anchor_is_told_of_as_json_too(dpxplain: Any, folder
     assert dpxplain("query", BY_SEX, "--rho", "0.25", "--yes").code == 0
     ledger.write_bytes(earlier)
     outcome = dpxplain("budget", "--json")
-    assert any("nothing will be charged" in line["message"] for line in check_streams(outcome))
+    assert any("new queries are blocked" in line["message"] for line in check_streams(outcome))

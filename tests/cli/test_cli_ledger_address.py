@@ -92,7 +92,7 @@ def test_every_command_refuses_an_unknown_scheme_without_repeating_the_address(
     outcome = dpxplain(*command.split(), *COMMANDS[command])
     assert outcome.code == 2
     assert "postgressql:// is not an address" in outcome.err
-    assert "Did you mean postgresql://?" in outcome.err
+    assert "Did you mean postgresql://" in outcome.err
     for secret in ("carol", "s3cret", "example", "budgets"):
         assert secret not in outcome.out + outcome.err
     assert [path for path in sorted(folder.iterdir()) if path.name != "anchor.key"] == before
@@ -113,17 +113,17 @@ def test_no_command_begins_a_ledger_that_is_named_and_missing(
     ("place", "problem", "remedy"),
     [
         ("mysql://ann:s3cret@host/db", "mysql:// is not", "path of a file"),
-        ("sqlite:///s3cret.sqlite", "sqlite:// is not", "leave out sqlite://"),
+        ("sqlite:///s3cret.sqlite", "sqlite:// is not", "without sqlite://"),
         ("postgressql://ann:s3cret@host/db", "postgressql:// is not", "Did you mean postgresql://"),
         ("postgresql+psycopg2://ann:s3cret@host/db", r"postgresql\+psycopg2:// is", "Did you mean"),
-        ("postgresql:/ann:s3cret@host/db", "one slash", "postgresql://"),
-        ("'postgresql://ann:s3cret@host/db'", "one slash", "postgresql://"),
+        ("postgresql:/ann:s3cret@host/db", "needs two slashes", "postgresql://"),
+        ("'postgresql://ann:s3cret@host/db'", "needs two slashes", "postgresql://"),
         ("ann:s3cret@host/db", "looks like", "postgresql://"),
         ("host=h dbname=d password=s3cret", "looks like", "postgresql://"),
         ("https://ann:s3cret@host/db", "https:// is not", "path of a file"),
-        ("postgresql//ann:s3cret@host/db", "one slash or none", "postgresql://"),
-        ("postgres:ann:s3cret@host/db", "one slash or none", "postgresql://"),
-        ("postgresql:host/s3cret", "one slash or none", "postgresql://"),
+        ("postgresql//ann:s3cret@host/db", "needs two slashes", "postgresql://"),
+        ("postgres:ann:s3cret@host/db", "needs two slashes", "postgresql://"),
+        ("postgresql:host/s3cret", "needs two slashes", "postgresql://"),
         ("jdbc:postgresql://host/db?user=ann&password=s3cret", "jdbc:// is not", "path of a file"),
         ("//ann:s3cret@host/db", "looks like", "postgresql://"),
         ("ann:s3c/s3cret@host/db", "looks like", "postgresql://"),

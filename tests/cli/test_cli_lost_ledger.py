@@ -44,7 +44,7 @@ def test_a_backup_tells_that_the_ledger_is_behind_also_if_it_is_broken(asked: An
     outcome = asked("ledger", "backup", "copy.sqlite")
     assert outcome.code == 2
     words = " ".join((outcome.out + outcome.err).split())
-    assert "than the one that its anchor was written at" in words
+    assert "than its anchor" in words
     assert "BROKEN" in words
 
 

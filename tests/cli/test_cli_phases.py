@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from dpxplain.cli.workspace import AnswerChoice
+from dpxplain.privacy.accounting import rho_for_epsilon
 
 BY_SEX = "SELECT sex, AVG(pay) FROM people GROUP BY sex"
 BY_BOTH = "SELECT sex, race, COUNT(*) FROM people GROUP BY sex, race"
@@ -25,7 +26,7 @@ def spent(dpxplain: Any) -> float:
 def test_a_query_shows_its_price_on_stderr_and_its_answer_on_stdout(dpxplain: Any) -> None:
     outcome = dpxplain("query", BY_SEX, "--rho", "0.5")
     assert outcome.code == 0
-    assert "Price: ρ 0.5 of the 5 left; 4.5 will remain." in outcome.err
+    assert "Price: ρ 0.5 (ε 4.89 at δ 1e-6) of the ρ 5 left. ρ 4.5 will remain." in outcome.err
     assert "Female" in outcome.out
     assert "Price" not in outcome.out
 
@@ -59,7 +60,7 @@ def test_a_repeated_query_is_free_and_needs_no_data(asked: Any, folder: Path) ->
     first = asked("query", BY_SEX, "--rho", "0.5", "--json").json
     (folder / "people.csv").unlink()
     again = asked("query", BY_SEX, "--rho", "0.5", "--json")
-    assert "nothing" in again.err
+    assert "Price: free" in again.err
     assert again.json == first
     assert first["free"]
     assert spent(asked) == 0.5
@@ -154,7 +155,10 @@ def test_explain_shows_k_predicates_and_charges_once(asked: Any) -> None:
     assert table["predicates"] == 6
     assert table["question"]["answer"] == 1
     assert sum(spend["rho"] for spend in table["spends"]) == pytest.approx(1.5)
-    assert "rank" in asked(*words).out
+    shown = asked(*words).out
+    assert table["finding"]["headline"] in " ".join(shown.split())
+    assert "rank" not in shown
+    assert "rank" in asked(*words, "--influence", "--notes").out.partition("Notes")[0]
     assert spent(asked) == 2.0
 
 
@@ -169,10 +173,10 @@ def test_a_story_is_priced_told_and_told_again_for_nothing(asked: Any, folder: P
     again = asked(*words, "--report", "story.html", "--json").json
     assert again["free"]
     assert again["rows"] == first["rows"]
-    assert "step by step" in (folder / "story.html").read_text(encoding="utf-8")
-    told = asked(*words, "--population").out
-    assert "The gap is" in told
-    assert "In general (" in told
+    assert "Step by step" in (folder / "story.html").read_text(encoding="utf-8")
+    told = " ".join(asked(*words, "--population").out.split())
+    assert first["finding"]["headline"] in told
+    assert "In general it is" in told
     assert asked(*words, "--format", "csv").out.startswith("level,condition,predicate")
     assert spent(asked) == 2.5
 
@@ -308,3 +312,43 @@ def test_the_answer_shown_last_is_remembered_where_the_ledger_is_elsewhere(
         sql = f"SELECT {column}, AVG(pay) FROM people GROUP BY {column}"
         assert dpxplain("query", "--rho", "0.5", sql, "--yes").code == 0
     assert dpxplain("why", "Male", "Female").code == 0
+
+
+def test_a_query_without_a_price_is_refused_with_three_prices_and_spends_nothing(dpxplain: Any) -> None:
+    outcome = dpxplain("query", BY_SEX)
+    assert outcome.code == 2
+    assert "Rough: ρ 0.02" in " ".join(outcome.err.split())
+    assert "--rho 0.1" in " ".join(outcome.err.split())
+    assert spent(dpxplain) == 0
+
+
+def test_a_declared_default_pays_for_a_query_without_a_price(dpxplain: Any, folder: Path) -> None:
+    schema = folder / "dpxplain.toml"
+    schema.write_text(schema.read_text().replace("rho = 5.0", "rho = 5.0\ndefault_rho = 0.25"))
+    assert dpxplain("preview", BY_SEX, "--json").json["rho"] == 0.25
+    assert dpxplain("query", BY_SEX, "--json").json["rho"] == 0.25
+    assert "A query without a price costs ρ = 0.25." in " ".join(dpxplain("schema", "check").out.split())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("query", BY_BOTH),
+        ("prepare",),
+        ("preview", BY_BOTH),
+        ("preview", "Male", "Female"),
+        ("explain", "Male", "Female", "--dry-run"),
+        ("story", "Male", "Female", "--dry-run"),
+        ("quality",),
+        ("schema", "tune"),
+    ],
+)
+def test_every_command_that_spends_takes_epsilon(asked: Any, words: tuple[str, ...]) -> None:
+    told = asked(*words, "--epsilon", "0.5", "--json").json
+    assert told["rho"] == rho_for_epsilon(0.5, 1e-6, is_gaussian=True)
+    assert asked(*words, "--epsilon", "0.5", "--rho", "0.1", "--json").code == 2
+
+
+def test_a_ratio_is_bought_by_epsilon_and_then_free(asked: Any) -> None:
+    assert asked("ratio", "Male", "Female", "--epsilon", "0.5", "--json").json["free"] is False
+    assert asked("ratio", "Male", "Female", "--epsilon", "0.5", "--json").json["free"] is True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def test_prepare_once_and_explain_freely_without_the_data(asked: Any, folder: Pa
     ):
         outcome = asked("explain", *words, "--json")
         assert outcome.code == 0
-        assert "Price: nothing, this answer is prepared" in outcome.err
+        assert "Price: free, this answer is prepared" in outcome.err
         table = outcome.json
         assert (table["mechanism"], table["free"], table["reason"]) == ("marginals", True, "prepared before")
         assert len(table["gap_interval"]) == 2
@@ -44,7 +45,7 @@ def test_the_free_table_and_its_report_show_the_gap_without_them(asked: Any, fol
     (folder / "people.csv").unlink()
     outcome = asked("explain", "Male", "Female", "--k", "2", "--report", "why.html")
     assert outcome.code == 0
-    assert "without" in outcome.out
+    assert "without" in asked("explain", "Male", "Female", "--k", "2", "--notes").out.partition("Notes")[0]
     assert "Without rows with" in (folder / "why.html").read_text()
 
 
@@ -54,7 +55,7 @@ def test_a_dry_run_of_prepare_spends_nothing_and_reads_no_data(asked: Any, folde
     assert outcome.code == 0
     assert (outcome.json["kind"], outcome.json["rho"], outcome.json["free"]) == ("preview", 0.25, False)
     assert outcome.json["rows"][0]["predicates"] == 6
-    assert "every why on this answer is free" in " ".join(
+    assert "every explanation of this answer is free" in " ".join(
         asked("prepare", "--rho", "0.25", "--dry-run").out.split()
     )
     assert spent(asked) == 0.5
@@ -62,12 +63,12 @@ def test_a_dry_run_of_prepare_spends_nothing_and_reads_no_data(asked: Any, folde
 
 def test_preparing_again_is_free_and_shows_its_price_first(asked: Any, folder: Path) -> None:
     first = asked("prepare", "--rho", "0.25")
-    assert "Price: ρ 0.25 of the 4.5 left; 4.25 will remain." in first.err
-    assert "Prepared: every why on this answer is now free" in first.out
+    assert "Price: ρ 0.25 (ε 3.31 at δ 1e-6) of the ρ 4.5 left. ρ 4.25 will remain." in first.err
+    assert "Prepared: every explanation of this answer is now free" in first.out
     (folder / "people.csv").unlink()
     again = asked("prepare", "--rho", "0.25", "--json")
     assert again.json["free"]
-    assert "nothing" in again.err
+    assert "Price: free" in again.err
     assert spent(asked) == 0.75
 
 
@@ -92,9 +93,9 @@ def test_preview_of_a_prepared_explanation_is_free(asked: Any) -> None:
     preview = asked("preview", "Male", "Female", "--json").json
     assert (preview["free"], preview["rho"], preview["rows"][0]["mechanism"]) == (True, 0.0, "marginals")
     assert preview["rows"][0]["gap_margin"] > 0
-    assert preview["expected"][1].startswith("Expected, not proved: with 95% confidence each of the 5 shown")
+    assert preview["expected"][1].startswith("Expected, not proved: ")
     scored = asked("preview", "Male", "Female", "--mechanism", "vector", "--json").json
-    assert scored["expected"][1].endswith("below the true fifth highest.")
+    assert "fifth highest" in scored["expected"][1]
 
 
 def test_prepare_is_refused_with_the_right_exit_code(asked: Any, dpxplain: Any) -> None:
@@ -132,7 +133,7 @@ def test_one_of_several_aggregates_is_prepared_by_name(dpxplain: Any) -> None:
 def test_preview_names_the_price_of_a_wanted_precision(asked: Any) -> None:
     refused = asked("preview", "Male", "Female", "--precision", "0.5")
     assert refused.code == 2
-    assert "nothing released says yet" in refused.err
+    assert "which is not known yet" in refused.err
     wide = ("--weight", "Male=1", "--k", "2", "--relative", "0.1")
     priced = asked("preview", *wide, "--mechanism", "vector", "--json").json
     assert priced["rows"][0]["relative_margin"] == pytest.approx(0.1, rel=1e-2)
@@ -144,3 +145,16 @@ def test_preview_names_the_price_of_a_wanted_precision(asked: Any) -> None:
     )
     assert cheap["rho"] <= dear["rho"]
     assert spent(asked) == 0.55
+
+
+def test_what_a_preparation_will_tell_is_said_before_it_is_paid(asked: Any, folder: Path) -> None:
+    preview = asked("prepare", "--rho", "0.25", "--dry-run", "--json").json
+    (forecast,) = preview["expected"]
+    assert forecast.startswith("At ρ 0.25, no change of a gap below ")
+    assert preview["rows"][0]["smallest_clear"] > 0
+    assert forecast in " ".join(asked("prepare", "--rho", "0.25", "--dry-run").out.split())
+    priced = asked("prepare", "--rho", "0.25")
+    assert forecast in " ".join(priced.err.split())
+    assert forecast not in " ".join(asked("prepare", "--rho", "0.25").err.split())
+    price = asked("prepare", "--rho", "0.5", "--json").err.splitlines()[0]
+    assert json.loads(price)["forecast"].startswith("At ρ 0.5, ")

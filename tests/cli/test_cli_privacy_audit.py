@@ -10,14 +10,14 @@ import pytest
 
 from dpxplain.audit import privacy_audit
 from dpxplain.audit.evidence import CurvePoint, Evidence
-from dpxplain.audit.privacy_audit import Finding, designs
+from dpxplain.audit.privacy_audit import DesignFinding, designs
 from dpxplain.cli import run
 
 
-def finding(name: str, rho: float) -> Finding:
+def finding(name: str, rho: float) -> DesignFinding:
     design = designs()[name]
     evidence = Evidence(1.0, rho, rho, (CurvePoint(0.5, 0.1, 0.6),), 4_000)
-    return Finding(
+    return DesignFinding(
         name, design.mechanism, design.aggregate, design.unit, design.neighbours, evidence, "", 1.0
     )
 
@@ -27,7 +27,7 @@ def findings(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     """Lower bounds by design, in place of an audit that takes minutes."""
     bounds: dict[str, float] = {}
 
-    def audit(names: list[str], **_: Any) -> Iterator[Finding]:
+    def audit(names: list[str], **_: Any) -> Iterator[DesignFinding]:
         yield from (finding(name, bounds.get(name, 0.8)) for name in reversed(names))
 
     monkeypatch.setattr(privacy_audit, "audit_privacy", audit)

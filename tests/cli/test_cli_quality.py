@@ -14,12 +14,12 @@ def test_quality_is_priced_bought_and_free_without_the_data(dpxplain: Any, folde
     bought = dpxplain("quality", "--rho", "0.5", "--json").json
     assert (bought["kind"], bought["free"], bought["budget"]["rho"]["spent"]) == ("quality", False, 0.5)
     rows = {(row["column"], row["misfit"]): row for row in bought["rows"]}
-    assert rows["pay", "above 100"]["low"] == 0
+    assert rows["pay", "above 100: count as 100"]["low"] == 0
     assert bought["units"] is None
     (folder / "people.csv").unlink()
     again = dpxplain("quality", "--rho", "0.5")
-    assert "Price: nothing" in again.err
-    assert "above 100" in again.out
+    assert "Price: free" in again.err
+    assert "Data quality: people" in again.out
     assert [entry["kind"] for entry in dpxplain("history", "--json").json["entries"]] == ["quality"]
 
 
@@ -28,4 +28,4 @@ def test_answers_tell_what_was_bought(dpxplain: Any) -> None:
     dpxplain("quality", "--rho", "1", "--json")
     after = dpxplain("query", BY_SEX, "--rho", "0.5", "--json").json["shaped_by"]
     assert before != after
-    assert after[-1].endswith("from quality 2.")
+    assert after[-1].endswith(" 2.")

@@ -56,13 +56,13 @@ def test_parts_of_the_calendar_are_drafted_as_such(dpxplain: Any, folder: Path, 
     assert columns["weekday"].values == ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
-def test_long_lists_are_drafted_to_be_confirmed_and_true_and_false_as_such(
+def test_long_lists_are_drafted_to_be_compared_and_true_and_false_as_such(
     dpxplain: Any, folder: Path, flights: Path
 ) -> None:
     columns = drafted(dpxplain, folder).columns
     assert set(columns["dest"].values or ()) <= set(AIRPORTS)
     assert len(columns["dest"].values or ()) > 100
-    assert "to be confirmed" in (folder / "flights.toml").read_text()
+    assert "compare them with a public list" in (folder / "flights.toml").read_text()
     assert columns["cancelled"].values == (False, True)
     assert columns["flown"].bounds == (0, 1)
 
@@ -75,7 +75,7 @@ def test_a_skewed_number_gets_round_edges_where_its_rows_are(
     assert 0 in delays.edges
     assert len([edge for edge in delays.edges if -20 <= edge <= 50]) >= 5
     assert all(float(f"{edge:.1g}") == edge for edge in delays.edges)
-    assert "make less noise" in (folder / "flights.toml").read_text()
+    assert "narrower bounds mean less noise" in (folder / "flights.toml").read_text()
 
 
 def test_an_identifier_is_a_candidate_for_the_privacy_unit(
@@ -84,14 +84,19 @@ def test_an_identifier_is_a_candidate_for_the_privacy_unit(
     schema = drafted(dpxplain, folder)
     assert "tailnum" not in schema.columns
     text = (folder / "flights.toml").read_text()
-    assert '# candidate: unit = "tailnum", max_rows = ' in text
+    assert '# "tailnum" may tell people apart: about ' in text
+    assert '# unit = "tailnum"\n# max_rows = ' in text
     assert "N00" not in text
 
 
 def test_the_draft_fits_its_own_data(dpxplain: Any, folder: Path, flights: Path) -> None:
     drafted(dpxplain, folder)
+    as_drafted = dpxplain("schema", "check", "flights.toml", "--json").json["check"]["warnings"]
+    assert [warning["kind"] for warning in as_drafted] == ["repeated_key"]
+    text = (folder / "flights.toml").read_text().replace('unit = "row"', 'unit = "tailnum"\nmax_rows = 50 #')
+    (folder / "flights.toml").write_text(text.replace("max_rows = 50", "max_rows = 15"))
     outcome = dpxplain("schema", "check", "flights.toml")
-    assert (outcome.code, "all of them fit" in outcome.out) == (0, True), outcome.out
+    assert (outcome.code, "All of them fit" in outcome.out) == (0, True), outcome.out
 
 
 @pytest.mark.parametrize("kind", ["csv", "yaml"])

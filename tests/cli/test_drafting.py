@@ -82,9 +82,16 @@ def test_any_text_makes_valid_toml(name: str, values: set[str]) -> None:
         ("full name", [f"name {i}" for i in range(200)], "free text"),
         ("street", [f"street {i // 3 % 600}" for i in range(1_800)], "too many"),
         ("plane", [f"N{i % 150}UA" for i in range(600)], "look like identifiers"),
-        ("nothing", pa.array([None] * 200, pa.string()), "no value"),
-        ("no number", [math.nan] * 200, "no value"),
-        ("until", [datetime.date(2020, 1, 1), datetime.date(9999, 12, 31)] * 100, "stand for something else"),
+        ("nothing", pa.array([None] * 200, pa.string()), "it is empty"),
+        ("no number", [math.nan] * 200, "it is empty"),
+        ("person", [i // 6 for i in range(600)], "repeat like the key of a person"),
+        ("k", [7 * (i // 4) for i in range(600)], "repeat like the key of a person"),
+        ("visitor", [i * 37 % 150 for i in range(600)], "repeat like the key of a person"),
+        (
+            "until",
+            [datetime.date(2020, 1, 1), datetime.date(9999, 12, 31)] * 100,
+            "probably codes, not dates",
+        ),
         ("at", [datetime.time(12, 30)] * 200, "type time"),
         ("list", [[1]] * 200, "lists"),
         ("bytes", [b"x"] * 200, "blob"),
@@ -146,6 +153,7 @@ def test_dates_and_timestamps_get_bins_of_the_calendar_that_hold_all_of_them(
     engine.close()
     assert 0 not in counted.codes["at"]
     assert int(counted.count.sum()) == 42
+    assert {1, bins} <= {int(code) for code in counted.codes["at"]}  # neither end adds an empty bin
 
 
 @given(
@@ -168,20 +176,70 @@ def test_drafted_dates_lie_inside_their_edges(
 @pytest.mark.parametrize(
     ("values", "edges", "bounds"),
     [
-        ([17, 90, 44], (10, 20, 30, 40, 50, 60, 70, 80, 90), (10, 90)),
-        ([0, 50, 100], (-1, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100), (0, 100)),
-        ([1, 2, 3], (0, 1, 2, 3), (1, 3)),
-        ([7, 7, 7], (0, 10), (0, 10)),
+        (range(17, 91), (10, 20, 30, 40, 50, 60, 70, 80, 90), (10, 90)),
+        (range(101), (-1, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100), (0, 100)),
+        (range(1, 14), (0, 2, 4, 6, 8, 10, 12, 14), (0, 14)),
+        ([1, 2, 3], (0, 1, 2, 3), (1, 3)),  # each once: ten rows would say that they are categories
+        ([7], (0, 10), (0, 10)),
         ([-3, -2, -1], (-4, -3, -2, -1), (-3, -1)),
-        ([math.inf, math.nan, 1.5], (0, 2), (0, 2)),
-        ([decimal.Decimal("1.25")] * 3, (0, 2), (0, 2)),
+        ([math.inf, math.nan, 1.5] * 20, (0, 2), (0, 2)),
+        ([decimal.Decimal("1.25")] * 60, (0, 2), (0, 2)),
     ],
 )
 def test_numbers_get_round_edges_and_bounds(
     tmp_path: Path, values: list[Any], edges: tuple[float, ...], bounds: tuple[float, float]
 ) -> None:
-    column = drafted(tmp_path, {"x": values * 20}).schema.columns["x"]
+    column = drafted(tmp_path, {"x": [*values]}).schema.columns["x"]
     assert (column.edges, column.bounds) == (edges, bounds)
+
+
+@pytest.mark.parametrize(
+    ("values", "bounds"),
+    [([1, 2, 3], (1, 3)), ([0, 2, 9], (0, 9)), ([17, 44, 90], (17, 90)), ([-1, 0, 1], (-1, 1)), ([7], None)],
+)
+def test_few_whole_numbers_that_repeat_are_categories_that_can_be_averaged(
+    tmp_path: Path, values: list[int], bounds: tuple[float, float] | None
+) -> None:
+    draft = drafted(tmp_path, {"x": [*values, None] * 20})
+    column = draft.schema.columns["x"]
+    assert (column.domain, column.bounds, column.edges) == ((*values, None), bounds, None)
+    assert ("delete bounds and step if the numbers are codes" in draft.text) == (bounds is not None)
+
+
+def test_a_panel_proposes_its_persons_as_the_privacy_unit_with_max_rows(tmp_path: Path) -> None:
+    """4,711 persons of one to fifteen rows, in an order that repeats nobody among the first rows."""
+    sizes = [1 + i % 11 for i in range(4_711)]
+    persons = [1 + i for wave in range(11) for i, size in enumerate(sizes) if size > wave]
+    pay = [i % 997 + 0.5 for i in range(len(persons))]
+    draft = drafted(tmp_path, {"person": persons, "pay": pay})
+    assert list(draft.schema.columns) == ["pay"]
+    assert draft.schema.privacy.unit == "row"  # the curator decides
+    (unit,) = draft.units
+    assert (unit.column, unit.values, unit.rows, unit.most_rows) == ("person", 4_711, len(persons), 11)
+    kept = sum(min(size, unit.usual_rows) for size in sizes)
+    assert kept >= 0.99 * len(persons)
+    decided = draft.text.replace('unit = "row"', "# ", 1).replace('# unit = "person"', 'unit = "person"')
+    decided = decided.replace(f"# max_rows = {unit.usual_rows}", f"max_rows = {unit.usual_rows}")
+    privacy = Schema.load(tomllib.loads(decided)).privacy
+    assert (privacy.unit, privacy.max_rows) == ("person", unit.usual_rows)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [round(1000 * math.sqrt(i)) % 5_000 for i in range(3_000)],  # amounts: hardly one repeats
+        [i % 90 for i in range(3_000)],  # ages
+        [0] * 2_000 + list(range(1_000)),  # mostly nothing
+    ],
+)
+def test_a_measurement_is_not_proposed_as_the_privacy_unit(tmp_path: Path, values: list[int]) -> None:
+    assert drafted(tmp_path, {"x": values}).units == ()
+
+
+def test_persons_that_repeat_only_in_later_waves_are_found(tmp_path: Path) -> None:
+    persons = list(range(25_000)) * 3
+    draft = drafted(tmp_path, {"member": persons, "sex": ["F", "M", "F"] * 25_000})
+    assert [(unit.column, unit.most_rows, unit.usual_rows) for unit in draft.units] == [("member", 3, 3)]
 
 
 @given(
@@ -199,9 +257,9 @@ def test_edges_hold_the_whole_range(one: float, other: float, whole: bool) -> No
     assert edges[0] < low <= high <= edges[-1]
 
 
-def test_zero_and_one_become_bounds_so_that_they_can_be_averaged(tmp_path: Path) -> None:
+def test_zero_and_one_can_be_averaged_and_grouped_by(tmp_path: Path) -> None:
     column = drafted(tmp_path, {"x": [0, 1, 1]}).schema.columns["x"]
-    assert (column.edges, column.bounds, column.step) == (None, (0, 1), 1)
+    assert (column.values, column.edges, column.bounds, column.step) == ((0, 1), None, (0, 1), 1)
 
 
 def test_true_and_false_with_null(tmp_path: Path) -> None:
@@ -247,7 +305,7 @@ def test_dates_that_a_typed_source_stores_as_text_are_dates_and_digits_are_codes
 
 
 def test_a_source_without_a_usable_column_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="No column"):
+    with pytest.raises(SourceError, match="None of the columns can be used"):
         drafted(tmp_path, {"x": pa.array([], pa.string())})
 
 

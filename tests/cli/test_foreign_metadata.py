@@ -83,10 +83,10 @@ def test_csvw_metadata_become_a_schema(init: Init) -> None:
     assert list(schema.unknown) == ["town"]
     assert "penguin_id" not in columns
     for said in (
-        "maxLength = 344: has no counterpart",
+        "Not used: maxLength = 344",
         "maxNumPartitions = 9",
         "Groups of columns",
-        "no row was read",
+        "No row was read",
     ):
         assert said in text
     assert "# [columns.weight]" in text
@@ -103,7 +103,7 @@ def test_smartnoise_metadata_become_a_schema(init: Init) -> None:
     assert schema.columns["married"].values == (False, True)
     assert list(schema.unknown) == ["sex"]
     for said in (
-        "censor_dims = true: has no counterpart",
+        "Not used: censor_dims = true",
         "rows = 1000",
         "cardinality = 2",
         "# [columns.debt]",
@@ -163,12 +163,12 @@ def test_a_postgresql_table_is_drafted_from_its_catalog_alone(
     assert str(schema.table.source).endswith("::dpxplain.visits")
     assert schema.table.version  # without it, the table would not be opened
     for name, kind in (("age", "numbers"), ("pay", "numbers"), ("at", "dates"), ("extra", "jsonb")):
-        assert f"# [columns.{name}]\n# Left out: it holds {kind}" in text
+        assert f"# [columns.{name}]\n# Left out: it contains {kind}" in text
 
 
 def test_a_database_that_cannot_be_reached_is_told_without_its_password(dpxplain: Any) -> None:
     for address, problem in (
-        ("postgresql://ann:hunter2@127.0.0.1:1/db", "with a password is not opened"),
+        ("postgresql://ann:hunter2@127.0.0.1:1/db", "must not contain a password"),
         ("postgresql://ann@127.0.0.1:1/db", "cannot be reached"),
     ):
         refused = dpxplain("schema", "init", address, "-o", "-")
@@ -203,7 +203,7 @@ def test_a_catalog_without_any_domain_is_drafted_as_a_form() -> None:
     table = spark_catalog(fields, "people")
     draft = draft_described(described_catalog(table, "the types of a Spark table"), 1.0)
     assert draft.schema is None
-    assert "declare bounds = [low, high] or edges" in draft.text
+    assert "Declare bounds = [low, high] or edges" in draft.text
 
 
 def test_a_code_book_says_what_a_catalog_does_not(dpxplain: Any, folder: Path) -> None:
@@ -227,7 +227,7 @@ def test_a_code_book_says_what_a_catalog_does_not(dpxplain: Any, folder: Path) -
     [
         ("column,value\nbeak,1\n", "names no column"),
         ("column,value\nregion,1\nregion,01\n", "'1' twice"),
-        ("column,low,high\nborn,2000,2020\n", "born, which does not hold numbers"),
+        ("column,low,high\nborn,2000,2020\n", "born, which does not contain numbers"),
     ],
 )
 def test_a_code_book_that_does_not_fit_is_refused(

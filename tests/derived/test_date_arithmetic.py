@@ -227,8 +227,8 @@ def test_groups_may_be_shifted_dates(session: dpx.Session) -> None:
         ("SELECT AVG(a + 7) FROM t", r"a is not a number.*a \+ INTERVAL '1' DAY"),
         ("SELECT COUNT(*) FROM t WHERE n + INTERVAL '1' DAY > b", "n is not a date"),
         ("SELECT COUNT(*) FROM t WHERE a + INTERVAL '9000' YEAR > b", "can leave the years 1 to 9999"),
-        ("SELECT COUNT(*) FROM t WHERE a + 2 * INTERVAL '1' DAY > b", "INTERVAL stands behind a date"),
-        ("SELECT COUNT(*) FROM t WHERE INTERVAL '1' DAY - a > b", "INTERVAL stands behind a date"),
+        ("SELECT COUNT(*) FROM t WHERE a + 2 * INTERVAL '1' DAY > b", "INTERVAL must follow a date"),
+        ("SELECT COUNT(*) FROM t WHERE INTERVAL '1' DAY - a > b", "INTERVAL must follow a date"),
         *(
             (
                 f"SELECT COUNT(*) FROM t WHERE a + INTERVAL {span} > b",
@@ -244,9 +244,9 @@ def test_groups_may_be_shifted_dates(session: dpx.Session) -> None:
                 "'1' DECADE",
             )
         ),
-        ("SELECT AVG(DATE_DIFF('month', a, b)) FROM t", "month is not answered.*day, hour, minute, second"),
+        ("SELECT AVG(DATE_DIFF('month', a, b)) FROM t", "month is not supported.*day, hour, minute, second"),
         ("SELECT AVG(DATE_DIFF('day', a, n)) FROM t", "n is not a date"),
-        ("SELECT AVG(DATEDIFF(a, b)) FROM t", "cannot be read"),
+        ("SELECT AVG(DATEDIFF(a, b)) FROM t", "syntax error"),
     ],
 )
 def test_other_spans_are_refused_with_a_remedy(session: dpx.Session, sql: str, words: str) -> None:

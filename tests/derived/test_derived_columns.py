@@ -157,13 +157,13 @@ def test_a_schema_with_derived_columns_loads_from_its_own_dump() -> None:
 @pytest.mark.parametrize(
     ("expression", "problem"),
     [
-        ("dep_dely + 1", "no declared column dep_dely. Did you mean dep_delay?"),
-        ("price / dep_delay", "arbitrarily near 0"),
-        ("CASE WHEN origin = 'Ewr' THEN 1 END", "not a declared value of origin"),
+        ("dep_dely + 1", "no column dep_dely in the schema. Did you mean dep_delay?"),
+        ("price / dep_delay", "can be close to 0"),
+        ("CASE WHEN origin = 'Ewr' THEN 1 END", "not one of the values of origin"),
         ("origin + 1", "origin is not a number"),
         ("NULL", "always NULL"),
-        ("late", "no declared column late"),
-        ("MAX(price)", "MAX is not answered"),
+        ("late", "no column late"),
+        ("MAX(price)", "MAX is not supported"),
         ("price) FROM flights; DROP TABLE x --", "second statement"),
         ("1e99 * 1e99 * price", "larger than 1e+100"),
         ("price, quantity", "list in parentheses"),
@@ -181,7 +181,7 @@ def test_a_schema_whose_expression_says_nothing_is_refused_at_its_key(expression
     [
         ("SELECT AVG(price / dep_delay) FROM flights", "price / dep_delay", "CASE WHEN dep_delay >= 1"),
         ("SELECT price * 2, COUNT(*) FROM flights GROUP BY price * 2", "price * 2", "FLOOR"),
-        ("SELECT COUNT(*) FROM flights WHERE LENGTH(origin) > 'a'", "LENGTH(origin) > 'a'", "one type"),
+        ("SELECT COUNT(*) FROM flights WHERE LENGTH(origin) > 'a'", "LENGTH(origin) > 'a'", "the same type"),
         ("SELECT AVG(CASE WHEN origin = 'jfk' THEN 1 END) FROM flights", "'jfk'", "'JFK'"),
     ],
 )
@@ -228,9 +228,9 @@ def test_a_file_with_derived_columns_opens_from_its_cache(tmp_path: Path) -> Non
 
 def test_an_answer_says_what_was_inferred_and_what_its_expressions_see(curator: dpx.Session) -> None:
     sql = "SELECT origin, AVG(price * quantity) FROM flights WHERE dep_delay > price GROUP BY origin"
-    assert "price * quantity lies between 0 and 500" in str(curator.preview(sql, rho=0.1))
     said = curator.query(sql, rho=0.1).shaped_by
-    assert "price * quantity lies between 0 and 500, by the declarations of what it is made of." in said
-    assert "Values of dep_delay below -90 or above 300 count as -90 or 300." in said
+    assert curator.preview(sql, rho=0.1).shaped_by == said
+    assert any(sentence.startswith("price * quantity lies between 0 and 500") for sentence in said)
+    assert any("dep_delay above 300 count as 300" in sentence for sentence in said)
     grouped = curator.query("SELECT late, COUNT(*) FROM flights GROUP BY late", rho=0.1).shaped_by
     assert "late has the values 0, 1, as its expression says." in grouped

@@ -60,8 +60,8 @@ def test_groups_of_a_declared_column_are_a_column_of_their_own(tmp_path: Path) -
     ("column", "problem"),
     [
         ({"groups": {"a": ["x"], "b": ["x"]}}, "one group only"),
-        ({"groups": {"a": "x"}}, "lists of values"),
-        ({"groups": {"a": ["x"]}, "values": ["x"]}, "beside groups"),
+        ({"groups": {"a": "x"}}, "give each group its values"),
+        ({"groups": {"a": ["x"]}, "values": ["x"]}, "delete the line with values"),
         ({"groups": {"a": ["x", 1]}}, "one type"),
     ],
 )

@@ -228,7 +228,7 @@ def test_a_directory_or_another_kind_of_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
     refusal(tmp_path / "folder.csv", SourceError)
     (tmp_path / "data.unknown").write_text(CANARY)
-    assert "not read" in refusal(tmp_path / "data.unknown", SourceError).problem
+    assert "not a supported kind" in refusal(tmp_path / "data.unknown", SourceError).problem
 
 
 @pytest.mark.parametrize(
@@ -248,8 +248,8 @@ def test_a_file_that_is_not_read_is_called_what_it_is(name: str, words: str, tmp
         ("s3://bucket/flights.parquet", "Object storage"),
         ("gs://bucket/*.parquet", "Object storage"),
         ("http://host/flights.csv", "web address"),
-        ("mysql://user:secret@host/db", "database at mysql"),
-        ("snowflake://account/db", "database at snowflake"),
+        ("mysql://user:secret@host/db", "Databases at mysql"),
+        ("snowflake://account/db", "Databases at snowflake"),
         ("file:///tmp/flights.csv", "by its path"),
         (Path("data") / "s3://bucket/flights.parquet", "Object storage"),
     ],

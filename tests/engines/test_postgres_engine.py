@@ -163,7 +163,7 @@ def test_a_role_that_may_only_read_the_declared_columns_suffices(
     assert codes(engine, "sex") == {1: 1, 2: 1}
     assert fits(engine)[0] == [2, 0, 0, 2, 0, 0, 0]
     engine.close()
-    with pytest.raises(SourceError, match="may not read secret") as refused:
+    with pytest.raises(SourceError, match="no permission to read secret") as refused:
         opened(postgres_server, declare(columns | {"secret": {"values": ["x"]}}), user="reader")
     assert "GRANT SELECT" in refused.value.remedy
     with pytest.raises(SourceError, match="cannot be stored"):
@@ -298,7 +298,7 @@ def test_a_table_without_a_declared_version_is_refused(postgres_server: Postgres
     )
     with pytest.raises(SchemaError, match=r"table\.version") as refused:
         PostgresEngine(address_of(postgres_server, "t"), schema)
-    assert "change it whenever the rows have changed" in refused.value.remedy
+    assert "change it whenever the rows change" in refused.value.remedy
 
 
 def test_what_cannot_be_read_is_refused_before_anything_is_charged(
@@ -309,10 +309,10 @@ def test_what_cannot_be_read_is_refused_before_anything_is_charged(
     )
     whole: dict[str, Any] = {"x": {"bounds": [0, 1], "step": 1}}
     refused: list[tuple[Schema, str, str]] = [
-        (declare(whole, "nowhere"), "nowhere", "no table nowhere"),
+        (declare(whole, "nowhere"), "nowhere", "no tables called nowhere"),
         (declare(whole | {"y": {"values": ["a"]}}), "t", "no such column"),
-        (declare({"x": {"values": ["a"]}}), "t", "holds numbers"),
-        (declare({"day": {"edges": ["2025-01-01", "2026-01-01"]}}), "t", "is text in PostgreSQL"),
+        (declare({"x": {"values": ["a"]}}), "t", "contains numbers"),
+        (declare({"day": {"edges": ["2025-01-01", "2026-01-01"]}}), "t", "is a text column in PostgreSQL"),
         (declare(whole, unit="f", max_rows=1), "t", "privacy.unit"),
     ]
     for schema, table, words in refused:

@@ -69,7 +69,7 @@ def test_a_file_that_is_named_twice_is_refused(tmp_path: Path) -> None:
     file = write(tmp_path / "e1.parquet", 5, 5)
     os.symlink(file, tmp_path / "e2.parquet")
     for source in ([str(file), f"{tmp_path}/./e1.parquet"], f"{tmp_path}/e*.parquet"):
-        with pytest.raises(SourceError, match="names a file twice"):
+        with pytest.raises(SourceError, match="names the same file twice"):
             counted(source, tmp_path, "ws")
 
 
@@ -117,7 +117,7 @@ def test_a_damaged_private_table_is_refused_before_anything_is_charged(tmp_path:
             }
         },
     }
-    with pytest.raises(SourceError, match="source of visits could not be read to its end"):
+    with pytest.raises(SourceError, match="source of visits could not be read completely"):
         dpx.connect(str(tmp_path / "people.csv"), schema=declared, workspace=tmp_path / "ws")
 
 

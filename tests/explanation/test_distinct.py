@@ -97,7 +97,8 @@ def test_pairs_that_mean_the_same_rows_become_one_row(tmp_path: Path) -> None:
     assert not any(row.folded for row in every)
     first = folded[0]
     assert {"status = 'Out'", "occupation = 'None'"} <= {str(line.predicate) for line in first.folded}
-    assert "the same rows" in str(folded)
+    assert any(folded.folded_text(first) in note for note in folded.finding.notes)
+    assert folded.folded_text(first) not in str(folded)
     assert folded.free, "what is folded follows from what was released"
 
 

@@ -172,11 +172,11 @@ def test_a_column_can_be_excluded(owner: Any) -> None:
 @pytest.mark.parametrize(
     ("predicates", "says"),
     [
-        (["age > 30"], "cuts the declared bin"),
-        (["age >= 40"], "cuts the declared bin"),
-        (["age = 40"], "cuts the declared bin"),
+        (["age > 30"], "splits the declared range"),
+        (["age >= 40"], "splits the declared range"),
+        (["age = 40"], "splits the declared range"),
         (["g = 'A'"], "groups by"),
-        (["y > 3"], "bounds only"),
+        (["y > 3"], "bounds but no edges"),
         (["pickup = 'mars'"], "mars"),
         (["pickup IS NULL"], "NULL is not a declared value"),
         (["rooms = 1 GROUP BY g"], "In the condition"),
@@ -188,7 +188,7 @@ def test_a_column_can_be_excluded(owner: Any) -> None:
         ([7], "must be SQL conditions"),
         (dpx.ranges("pickup"), "no order"),
         (dpx.ranges("nowhere"), "not a declared column"),
-        (dpx.differs("age"), "bins"),
+        (dpx.differs("age"), "has ranges of values"),
         (dpx.either("pickup", "rooms"), "no declared value in common"),
     ],
 )
@@ -205,7 +205,7 @@ def test_what_cannot_be_a_predicate_is_refused_and_costs_nothing(
 
 def test_predicates_and_attributes_do_not_go_together(owner: Any) -> None:
     question = owner.query("SELECT g, AVG(x) FROM t GROUP BY g", rho=1.0).why("A", "B")
-    with pytest.raises(dpx.ExplanationError, match="say themselves"):
+    with pytest.raises(dpx.ExplanationError, match="already name their columns"):
         question.explain(predicates=["rooms < 2"], attributes=["pickup"])
 
 

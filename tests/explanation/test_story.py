@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,11 @@ from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.tell_story import children
 from dpxplain.privacy.mechanisms.noise import SeededNoise
 from dpxplain.render.charts import chart
+from dpxplain.render.story_tree import sentences
+from dpxplain.render.views import view_of
 from dpxplain.wire.payloads import story_payload
+from dpxplain.words.findings import in_general
+from dpxplain.words.prices import PREPARED
 
 FALSE_ALARM = 1e-6
 SCHEMA: dict[str, Any] = {
@@ -149,7 +154,7 @@ def test_a_condition_that_all_rows_meet_is_told(tmp_path: Path) -> None:
 
 def test_a_report_is_never_charged_for(tmp_path: Path) -> None:
     story = asked(people((900, 700)), tmp_path).story(rho=1e-9)
-    with pytest.raises(dpx.ExplanationError, match="Too little was paid"):
+    with pytest.raises(dpx.ExplanationError, match="first step is lost in noise"):
         story.save(tmp_path / "story.html")
 
 
@@ -159,7 +164,8 @@ def test_a_story_tells_the_conditions_that_made_the_gap(tmp_path: Path) -> None:
     assert story.ends_in_noise, "the third column was drawn at random"
     assert story.levels == 3
     assert [record["rows"] for record in story.records()] == ["all", "with", "without", "with", "without"]
-    assert "no further condition" in str(story)
+    assert [story.phrase(step) for step in story.steps] == ["a “x”", "b “1”"]
+    assert sentences(story)[-1] == "Nothing else clearly shrinks it."
 
 
 def test_counts_of_a_storys_parts_add_up(tmp_path: Path) -> None:
@@ -172,14 +178,12 @@ def test_counts_of_a_storys_parts_add_up(tmp_path: Path) -> None:
 def test_a_story_against_the_released_order_explains_no_gap(tmp_path: Path) -> None:
     answer = asked(people((700, 900)), tmp_path, "COUNT(*)").answer
     question = answer.why("A", "B", population=True)
-    told = " ".join(str(question.story(rho=8.0)).split())
+    story = question.story(rho=8.0)
     assert question.verdict is dpx.Verdict.REVERSED
-    assert "The question runs against the released order" in told
-    assert "a = x is estimated to raise the gap most" in told
-    assert "explain most" not in told
-    assert question.in_general is not None
-    assert f"In general ({question.in_general.verdict.value}):" in told
-    assert "Do not use it for a census of everybody" in told
+    assert story.finding.headline.startswith("It is the other way round: ")
+    assert "come first" not in str(story)
+    assert story.finding.notes[0] == question.note
+    assert in_general(question.comparison) in " ".join(str(story).split())
 
 
 def test_where_nothing_is_clear_nothing_is_told(tmp_path: Path) -> None:
@@ -188,7 +192,8 @@ def test_where_nothing_is_clear_nothing_is_told(tmp_path: Path) -> None:
     frame["x"] = rng.integers(0, 9, len(frame))
     story = asked(frame, tmp_path).story(rho=0.01)
     assert story.steps == ()
-    assert "No condition lowers the gap by clearly more than privacy noise." in str(story)
+    assert "come first" not in str(story)
+    assert view_of(story).grid is None
 
 
 def test_a_story_is_charged_once_as_a_whole_and_then_all_is_free(tmp_path: Path) -> None:
@@ -234,7 +239,9 @@ def test_a_story_read_off_two_preparations_names_both_prices(tmp_path: Path) -> 
     story = question.story()
     assert [entry.rho for entry in story.entries] == [1.0, 2.0]
     assert (story.rho, sum(spend.rho for spend in story.spends)) == (3.0, pytest.approx(3.0))
-    assert "prepared once for ρ 1 and for ρ 2, together ρ 3" in str(story)
+    assert any(
+        note.startswith(PREPARED) and "ρ 1 and ρ 2, together ρ 3" in note for note in story.finding.notes
+    )
     payload = story_payload(story, question._dataset.ledger.budget("t"))
     assert [part["rho"] for part in payload["preparations"]] == [1.0, 2.0]
     report = story.save(tmp_path / "story.html").read_text(encoding="utf-8")
@@ -282,10 +289,11 @@ def test_each_step_adds_one_condition_to_those_before(tmp_path: Path) -> None:
 
 def test_a_story_is_shown_as_chart_page_and_report(tmp_path: Path) -> None:
     story = asked(people((900, 700)), tmp_path).story(rho=8.0)
-    assert "is estimated to explain most" in story._repr_html_()
+    assert html.escape(story.finding.headline) in story._repr_html_()
     assert len(chart(story)["data"]["values"]) == len(story.records())
     assert story.chart().to_dict()["layer"]
     report = story.save(tmp_path / "story.html").read_text(encoding="utf-8")
-    assert "step by step" in report
-    assert "What remains among" in report
-    assert "a = x" in report
+    assert "Step by step" in report
+    for sentence in sentences(story):
+        assert html.escape(sentence) in report
+    assert "without a = x" in report

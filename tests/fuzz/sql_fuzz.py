@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pytest
 import sqlglot
 from sql_grammar import statement
 from sql_world import World
@@ -107,7 +108,11 @@ def _try(text: str, session: dpx.Session, world: World, figures: Figures, *, is_
         figures.compared += 1
         figures.groups += comparison.groups.size
         comparison.compare_truth()
-    if is_released:
+    if is_released and not comparison.groups.remaining:
+        with pytest.raises(QueryRefused, match="excludes every listed group") as refused:
+            session.preview(text, rho=1.0)
+        _check_refusal(text, refused.value)
+    elif is_released:
         figures.released += 1
         session.preview(text, rho=1.0)
         comparison.compare_release(session.query(text, rho=1.0))
@@ -226,9 +231,11 @@ class Comparison:
     def compare_truth(self) -> None:
         """The curator's true value of every declared group beside DuckDB's."""
         columns = [self.dataset._true_aggregates(query) for query in self.parsed.queries]
+        remaining = set(self.groups.remaining)
         for index in range(self.groups.size):
             own = [column[index] for column in columns]
             row = self.rows.get(self.groups.key(index))
+            assert row is None or index in remaining, f"WHERE leaves {self.groups.label(index)!r} in DuckDB"
             for i in self.values:
                 self._agree(self.parsed.presentation.outputs[i], own, None if row is None else row[i], index)
 

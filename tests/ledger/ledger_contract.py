@@ -69,7 +69,7 @@ class LedgerContract:
         with pytest.raises(BudgetExhausted) as refusal:
             reserve(ledger, 0.5)
         assert "rho 0.5" in refusal.value.problem
-        assert "only 0.3 of the limit of 1" in refusal.value.problem
+        assert "has only 0.3 of its 1 left" in refusal.value.problem
         assert "at most rho=0.3" in refusal.value.remedy
         assert "free" in refusal.value.remedy
         assert "curator" in refusal.value.remedy
@@ -251,7 +251,7 @@ class LedgerContract:
         reserve(ledger, 0.6)
         ledger.open_dataset("adult", 0.5, 1e-6)
         assert ledger.budget("adult").remaining == 0.0
-        with pytest.raises(BudgetExhausted, match=r"only 0 of the limit of 0\.5"):
+        with pytest.raises(BudgetExhausted, match=r"has only 0 of its 0\.5 left"):
             reserve(ledger, 1e-12)
 
     @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_everything_is_refused_where_neither_ledger_nor_anchor_knows_a_data_set(
     anchor = tmp_path / "people.anchor"
     anchor.write_text("nonsense\n")
     ledger = opened(limit=None, anchor=anchor, is_recovery=True)
-    with pytest.raises(BadRequest, match="knows no data set"):
+    with pytest.raises(BadRequest, match="has no data sets"):
         ledger.recovery.declare_loss(reason="disk failed", by="carol", everything=True)
     assert ledger.head()[0] == 0
     assert anchor.read_text() == "nonsense\n"
@@ -399,7 +399,7 @@ def test_entries_that_went_while_the_log_stayed_give_no_budget_back(address, ope
     for analyst in ("ann", "bob"):
         with pytest.raises(LedgerBehind):
             spend(ledger, 0.5, "third", analyst)
-    assert "overwritten while it was open, or was altered" in ledger.recovery.anchor_problem()
+    assert "altered, or overwritten while it was open" in ledger.recovery.anchor_problem()
     losses = ledger.recovery.declare_loss(reason="the file was overwritten", by="carol")
     assert charged(losses) == [("adult", "ann", 0.5)]
     assert ledger.budget("adult").spent == 0.75

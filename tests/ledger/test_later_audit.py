@@ -127,5 +127,5 @@ def test_an_older_copy_of_a_long_log_is_not_said_to_be_verified_up_to_a_record_t
     capsys.readouterr()
     assert run(words) == 0  # no anchor was kept, and the curator may have restored it
     said = " ".join(capsys.readouterr().err.split())
-    assert "does not go on from record 5" in said
+    assert "verified up to record 5 just now, but no longer continues" in said
     assert "were verified" not in said

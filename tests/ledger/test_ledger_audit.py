@@ -195,25 +195,33 @@ def test_database_itself_refuses_to_replace_a_row(lived, table):
 
 
 TAMPERINGS = {
-    "a changed charge": ("entries", ["UPDATE entries SET charge_units = 1 WHERE id = 2"], "entry 2 is not"),
+    "a changed charge": (
+        "entries",
+        ["UPDATE entries SET charge_units = 1 WHERE id = 2"],
+        "entry 2 was altered",
+    ),
     "a changed total": (
         "entries",
         ["UPDATE entries SET total_units = 1 WHERE id = 6"],
-        "entry 6 does not add",
+        "total of entry 6 does not match",
     ),
     "a charge moved to another analyst": (
         "entries",
         ["UPDATE entries SET analyst = 'ben' WHERE id = 2"],
-        "entry 2 is not",
+        "entry 2 was altered",
     ),
-    "a changed request": ("entries", ["UPDATE entries SET request = '{' WHERE id = 2"], "entry 2 is not"),
+    "a changed request": (
+        "entries",
+        ["UPDATE entries SET request = '{' WHERE id = 2"],
+        "entry 2 was altered",
+    ),
     "a changed payload": (
         "releases",
         ["""UPDATE releases SET payload = '{"answer": 3}' WHERE entry = 3"""],
-        "release 3 is not",
+        "release 3 was altered",
     ),
-    "a deleted entry": ("entries", ["DELETE FROM entries WHERE id = 2"], "entry 2 is gone"),
-    "a deleted release": ("releases", ["DELETE FROM releases WHERE entry = 3"], "release 3 is gone"),
+    "a deleted entry": ("entries", ["DELETE FROM entries WHERE id = 2"], "entry 2 was deleted"),
+    "a deleted release": ("releases", ["DELETE FROM releases WHERE entry = 3"], "release 3 was deleted"),
     "an inserted entry": (
         "entries",
         [
@@ -221,25 +229,33 @@ TAMPERINGS = {
             "total_units, own_units, spends) "
             "VALUES (99, 'adult', 'ann', 't', 'query', 'k', 'd', 1, 450000000001, 200000000001, '[]')"
         ],
-        "knows no entry 99",
+        "entry 99 was inserted",
     ),
     "an inserted release": (
         "releases",
         ["INSERT INTO releases (entry, payload) VALUES (2, '{}')"],
-        "knows no release 2",
+        "release 2 was inserted",
     ),
-    "a raised limit": ("limits", ["UPDATE limits SET declared_units = 9"], "limit 1 is not"),
-    "a raised allowance": ("grants", ["UPDATE grants SET limit_units = 9"], "grant 1 is not"),
-    "a later expiry": ("grants", ["UPDATE grants SET expires = NULL"], "grant 1 is not"),
-    "a redirected share": ("shares", ["UPDATE shares SET reader = '*'"], "share 1 is not"),
-    "a promoted token": ("tokens", ["UPDATE tokens SET role = 'curator'"], "it was altered"),
-    "another secret": ("tokens", ["UPDATE tokens SET secret_hash = 'x'"], "it was altered"),
-    "a revocation undone": ("revocations", ["DELETE FROM revocations"], "is gone"),
+    "a raised limit": ("limits", ["UPDATE limits SET declared_units = 9"], "limit 1 was altered"),
+    "a raised allowance": ("grants", ["UPDATE grants SET limit_units = 9"], "grant 1 was altered"),
+    "a later expiry": ("grants", ["UPDATE grants SET expires = NULL"], "grant 1 was altered"),
+    "a redirected share": ("shares", ["UPDATE shares SET reader = '*'"], "share 1 was altered"),
+    "a promoted token": (
+        "tokens",
+        ["UPDATE tokens SET role = 'curator'"],
+        "was altered: it differs from the log",
+    ),
+    "another secret": (
+        "tokens",
+        ["UPDATE tokens SET secret_hash = 'x'"],
+        "was altered: it differs from the log",
+    ),
+    "a revocation undone": ("revocations", ["DELETE FROM revocations"], "was deleted"),
     "an altered record": ("log", ["UPDATE log SET actor = 'ben' WHERE id = 3"], "record 3 was altered"),
     "an unreadable record": ("log", ["UPDATE log SET details = '[' WHERE id = 3"], "record 3 was altered"),
     "a removed record": ("log", ["DELETE FROM log WHERE id = 11"], "record 12 does not follow"),
     "a removed beginning": ("log", ["DELETE FROM log WHERE id = 1"], "record 2 does not follow"),
-    "a log without its end": ("log", ["DELETE FROM log WHERE id = 14"], "knows no release"),
+    "a log without its end": ("log", ["DELETE FROM log WHERE id = 14"], "was inserted"),
     "reordered records": (
         "log",
         [
@@ -270,10 +286,10 @@ def test_verification_catches(lived, table, statements, problem):
 
 
 STRANGE = {
-    "NaN in a request": ("entries", "request = 'NaN'", "id = 2", "entry 2 is not"),
-    "infinity in the spends": ("entries", "spends = '[[\"x\", 1e999]]'", "id = 2", "entry 2 is not"),
-    "JSON too deep to read": ("entries", f"request = '{'[' * 100_000}'", "id = 2", "entry 2 is not"),
-    "an infinite delta": ("limits", "delta = {infinity}", "id = 1", "limit 1 is not"),
+    "NaN in a request": ("entries", "request = 'NaN'", "id = 2", "entry 2 was altered"),
+    "infinity in the spends": ("entries", "spends = '[[\"x\", 1e999]]'", "id = 2", "entry 2 was altered"),
+    "JSON too deep to read": ("entries", f"request = '{'[' * 100_000}'", "id = 2", "entry 2 was altered"),
+    "an infinite delta": ("limits", "delta = {infinity}", "id = 1", "limit 1 was altered"),
     "NaN in a record": ("log", """details = '{{"entry": NaN}}'""", "id = 3", "record 3 was altered"),
     "infinity in a record": ("log", """details = '{{"entry": {{"id": 1e999}}}}'""", "id = 3", "record 3 was"),
     "a list for a key": ("log", """details = '{{"entry": {{"id": []}}}}'""", "id = 3", "record 3 cannot be"),
@@ -292,13 +308,13 @@ def test_verification_survives(lived, table, change_to, where, problem):
 
 
 BYTES = {
-    "a payload": ("releases", "payload", "entry = 3", "release 3 is not"),
-    "spends": ("entries", "spends", "id = 2", "entry 2 is not"),
-    "a charge": ("entries", "charge_units", "id = 2", "entry 2 does not add up"),
-    "a data set": ("entries", "dataset", "id = 2", "entry 2 is not"),
-    "a limit": ("limits", "declared_units", "id = 1", "limit 1 is not"),
-    "a time": ("shares", "time", "id = 1", "share 1 is not"),
-    "a secret": ("tokens", "secret_hash", "true", "it was altered"),
+    "a payload": ("releases", "payload", "entry = 3", "release 3 was altered"),
+    "spends": ("entries", "spends", "id = 2", "entry 2 was altered"),
+    "a charge": ("entries", "charge_units", "id = 2", "total of entry 2 does not match"),
+    "a data set": ("entries", "dataset", "id = 2", "entry 2 was altered"),
+    "a limit": ("limits", "declared_units", "id = 1", "limit 1 was altered"),
+    "a time": ("shares", "time", "id = 1", "share 1 was altered"),
+    "a secret": ("tokens", "secret_hash", "true", "was altered: it differs from the log"),
     "details": ("log", "details", "id = 3", "record 3 was altered"),
     "a hash": ("log", "hash", "id = 3", "record 3 was altered"),
     "a previous hash": ("log", "previous", "id = 3", "record 3 was altered"),
@@ -336,7 +352,10 @@ def test_verification_misses_a_guard(lived):
                 "FOR EACH STATEMENT WHEN (false) EXECUTE FUNCTION refuse_change()"
             )
     assert lived.verify_audit().problems == [
-        f"The table {table} is not guarded: its triggers are missing, changed or switched off."
+        (
+            f"The table {table} is not protected against changes: its triggers are missing, changed or "
+            "switched off."
+        )
         for table in ("limits", "grants", "log")
     ]
 
@@ -363,8 +382,8 @@ def test_verification_tells_of_a_charge_beyond_the_limit_of_its_time(ledger, mon
     ledger.grant("adult", "ann", 5, **WHY)
     reserve(ledger.account("ann"), 0.25)
     assert ledger.verify_audit().problems == [
-        f"The entry {entry} exceeds the limit that 'adult' had then.",
-        f"The entry {entry} exceeds the allowance that 'ann' had then.",
+        f"Entry {entry} exceeds the limit that 'adult' had at that time.",
+        f"Entry {entry} exceeds the allowance that 'ann' had at that time.",
     ]
 
 
@@ -378,7 +397,9 @@ def test_cut_tail_shows_only_by_a_noted_head(lived):
     recount(lived)
     assert lived.verify_audit().intact
     report = lived.verify_audit(head=noted[-1])
-    assert report.problems == ["The noted head is not in the log: its end was cut off, or it was rewritten."]
+    assert report.problems == [
+        "The head that you noted is not in the log. The log was rewritten, or its end was cut off."
+    ]
     assert report.head == noted[11]
     assert lived.verify_audit(head=noted[11]).intact
 
@@ -404,7 +425,7 @@ def test_rewritten_log_with_new_hashes_shows_by_a_noted_head(lived):
 def test_altered_account_is_noticed(lived):
     change(lived, "accounts", "UPDATE accounts SET gaussian_units = gaussian_units + 1 WHERE analyst = '*'")
     assert lived.verify_audit().problems == [
-        "What the account of '*' on 'adult' says of its entries was altered."
+        "The account totals of '*' on 'adult' were altered: they do not match its entries."
     ]
     recount(lived)
     assert lived.verify_audit().intact

@@ -190,7 +190,7 @@ def test_changed_charge_is_found_from_the_command_line(dpxplain, address):
         connection.commit()
     code, out, _ = dpxplain("audit", "verify")
     assert code == 2
-    assert "The entry 1 is not what the log says" in out
+    assert "The entry 1 was altered" in out
 
 
 @pytest.mark.parametrize("address", ["file"], indirect=True)
@@ -246,7 +246,9 @@ def test_list_says_who_is_blocked_why_and_what_helps(dpxplain, address):
     code, out, err = dpxplain("allow", "list", "adult")
     assert code == 0
     reasons = "2 requests failed; the server died once"
-    assert f"ann: blocked, where a server keeps the usual limit of 3: {reasons}." in " ".join(out.split())
+    assert f"ann: blocked, if the server has the usual limit of 3. Failures: {reasons}." in " ".join(
+        out.split()
+    )
     assert "dpxplain allow forgive adult ann --reason WHY" in " ".join(err.split())
     (line,) = json.loads(dpxplain("allow", "list", "adult", "--json")[1])["analysts"]
     assert (line["failures"], line["why"]) == (3, reasons)

@@ -195,7 +195,7 @@ def test_altered_row_of_an_old_ledger_is_noticed(old):
         execute(old, "DROP TRIGGER entries_keeps_its_rows_on_UPDATE")
     execute(old, "UPDATE entries SET subject = 'other' WHERE id = 1")
     with closing(open_ledger(old)) as ledger:
-        assert "The entry 1 is not what the log says: it was altered." in ledger.verify_audit().problems
+        assert "The entry 1 was altered: it differs from the log." in ledger.verify_audit().problems
 
 
 def test_migrated_ledger_has_the_tables_of_a_new_one_and_goes_on(old, fresh):
@@ -265,7 +265,9 @@ def test_processes_that_open_it_together_migrate_it_once(old):
         ledger.close()
 
 
-@pytest.mark.parametrize(("version", "sentence"), [(FORMAT + 1, "newer DPXPlain"), (0, "is damaged")])
+@pytest.mark.parametrize(
+    ("version", "sentence"), [(FORMAT + 1, "newer version of DPXPlain"), (0, "is damaged")]
+)
 def test_unknown_version_is_refused_and_left_alone(address, version, sentence):
     open_ledger(address).close()
     postgres = address.startswith("postgresql")
@@ -330,6 +332,6 @@ def test_verifying_says_that_it_has_upgraded_the_ledger(old, capfd):
     assert run(("audit", "verify", "--ledger", old, "--json")) == 0
     out, err = capfd.readouterr()
     assert json.loads(out)["upgraded"] is True
-    assert f"It was upgraded to format {FORMAT}" in " ".join(err.split())
+    assert f"to format {FORMAT}, which older versions" in " ".join(err.split())
     assert run(("audit", "verify", "--ledger", old)) == 0
     assert "upgraded" not in "".join(capfd.readouterr())

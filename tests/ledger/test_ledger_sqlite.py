@@ -169,7 +169,7 @@ def test_older_copy_written_over_an_open_ledger_is_never_charged(path):
 
 
 def test_folder_in_place_of_the_ledger_is_refused(tmp_path):
-    assert_refused(tmp_path, "is a folder", "Name the file in it")
+    assert_refused(tmp_path, "is a folder", "Name a file in it")
 
 
 def test_file_in_place_of_the_workspace_is_refused(tmp_path):
@@ -242,7 +242,7 @@ def test_full_disk_is_explained_and_spends_nothing(path):
         with ledger._store.writing() as connection:
             pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
             connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
-        with pytest.raises(SourceError, match="free space"):
+        with pytest.raises(SourceError, match="Free some space"):
             ledger.reserve("adult", Charge("query", "k", Request("x" * 100_000), 0.1))
         assert ledger.budget("adult").spent == 0.1
 

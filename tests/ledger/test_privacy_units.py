@@ -31,5 +31,5 @@ def test_a_charge_between_look_and_lock_is_protected_as_it_was_declared(
 
         monkeypatch.setattr(ledger._store, "reading", look_and_charge)
         by_person = Privacy(rho=1.0, unit="person", max_rows=5)
-        with pytest.raises(SchemaError, match="cannot promise more than before"):
+        with pytest.raises(SchemaError, match="cannot be changed to promise more"):
             ledger.privacy_units.check_and_record("adult", by_person)

@@ -196,7 +196,7 @@ def test_anchor_renewed_between_two_looks_at_it_leaves_nothing_to_declare(rolled
     before_renewal(rolled_back, renewals.append, monkeypatch)
     assert declare(rolled_back) == [2]
     monkeypatch.setattr(AnchorGuard, "problem", renewed_before)
-    with pytest.raises(BadRequest, match="nothing was lost"):
+    with pytest.raises(BadRequest, match="Nothing was lost"):
         declare(other)
     assert other.budget("adult").spent == 0.3
 

@@ -124,7 +124,7 @@ def test_a_group_of_several_columns_can_be_named_by_one_text() -> None:
     for text in ("Queens, Brooklyn", '["Queens", "Brooklyn"]', *older):
         assert groups.find(text) == groups.find(("Queens", "Brooklyn")) == 0
     assert groups.find("x, y→z") == groups.find("x, y, z") == groups.find(("x, y", "z")) == 3
-    with pytest.raises(QuestionError, match="'Mars' is not a declared value of b"):
+    with pytest.raises(QuestionError, match="'Mars' is not one of the values of b"):
         groups.find("Queens, Mars")
     with pytest.raises(QuestionError, match="Did you mean 'Brooklyn'"):
         groups.find("Queens, brooklyn")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,14 @@ def test_a_table_is_read_as_it_was_stored(size: int, told: bool) -> None:
     read = ExplanationRelease.from_json(table.to_json())
     assert read == table
     assert all(type(line.predicate) is int and type(line.rank[0]) is int for line in read.lines)
+
+
+@pytest.mark.parametrize("size", [2, 3000])
+def test_the_share_of_the_gap_is_computed_when_read_and_never_stored(size: int) -> None:
+    table = _table(size, told=True)
+    told = [replace(line, share_removed=0.5, share_removed_interval=(0.4, 0.6)) for line in table.lines]
+    assert replace(table, lines=tuple(told)).to_json() == table.to_json()
+    assert "share_removed" not in table.to_json()
 
 
 @pytest.mark.parametrize("size", [2, 3000])

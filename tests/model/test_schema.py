@@ -7,10 +7,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import dpxplain as dpx
 from dpxplain.errors import SchemaError
 from dpxplain.model.column import LARGEST_UNITS
 from dpxplain.model.schema import Bin, Column, Schema
@@ -65,6 +67,7 @@ WRONG = [
     ("columns.sex.values", [True, 1], "columns.sex.values"),
     ("columns.sex.values", [1.5], "columns.sex.values"),
     ("columns.sex.bounds", [0, 1], "columns.sex"),
+    ("columns.age.values", [1, 2], "columns.age"),
     ("columns.sex.vales", ["F"], "columns.sex.vales"),
     ("columns.age.edges", [0], "columns.age.edges"),
     ("columns.age.edges", [0, 0], "columns.age.edges"),
@@ -103,6 +106,59 @@ def test_an_error_names_the_key(path: str, value: object, key: str) -> None:
     assert caught.value.__cause__ is None
 
 
+@pytest.mark.parametrize(
+    ("column", "sentence"),
+    [
+        (
+            {"values": [1, 2], "edges": [0, 1, 2]},
+            "has both values and edges; delete the line with edges to keep the categories, or the line with "
+            "values to keep the bins",
+        ),
+        (
+            {"values": ["F", "M"], "bounds": [0, 1]},
+            "has both values and bounds, which is possible for whole numbers only; delete the line with "
+            "bounds to keep the categories, or the line with values to keep the numbers",
+        ),
+        (
+            {"values": [0, 2], "bounds": [0, 1]},
+            "bounds must include all the values; widen them, or delete the line with bounds",
+        ),
+        (
+            {"values": ["East"], "groups": {"West": ["CA"]}},
+            "has both values and groups; delete the line with values: the groups' names are the values",
+        ),
+        ({"values": ["a"], "step": 1}, "has a step but no bounds; add bounds, or delete the line with step"),
+        ({}, "needs values (categories), edges (bins) or bounds (a numeric range)"),
+        (
+            {"bounds": [0, 1], "null": True},
+            "has null = true, which needs values or edges; with bounds only, delete it: sums and averages "
+            "leave out NULL",
+        ),
+        (
+            {"values": ["a"], "value_labels": {"b": "B"}},
+            "has a label for 'b', which is not one of its values",
+        ),
+    ],
+)
+def test_a_contradictory_column_is_refused_with_what_to_change(column: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(SchemaError) as caught:
+        Schema.load(changed("columns.sex", column))
+    assert caught.value.problem == f"In the schema: columns.sex: {sentence}."
+
+
+def test_whole_numbers_with_bounds_are_both_grouped_by_and_averaged(tmp_path: Path) -> None:
+    columns = {"late": {"values": [0, 1], "bounds": [0, 1], "step": 1, "null": True}}
+    schema = Schema.load(GOOD | {"columns": columns})
+    rows = pa.table({"late": pa.array([0, 1, 1, 1, 7, None])})
+    with dpx.connect(rows, schema=schema, workspace=tmp_path, curator=True) as session:
+        counts = session.query("SELECT late, COUNT(*) FROM t GROUP BY late", rho=0.1).truth().records()
+        mean = session.query("SELECT AVG(late) FROM t", rho=0.1).truth().records()
+        late = session.query("SELECT AVG(late) FROM t WHERE late = 1", rho=0.1).truth().records()
+    assert [row["true"] for row in counts] == [1, 3, 1]
+    assert mean[0]["true"] == pytest.approx(4 / 5)  # 7 is capped at 1, and NULL left out
+    assert late[0]["true"] == 1
+
+
 def test_an_error_in_a_toml_file_names_the_file_and_the_key(tmp_path: Path) -> None:
     path = tmp_path / "data.toml"
     path.write_text('[table]\nname = "t"\n[privacy]\nrho = 1.0\n[columns.pay]\nbounds = [1, 0]\n')
@@ -134,7 +190,7 @@ def test_something_that_is_no_schema_is_refused(source: Any) -> None:
 
 
 def test_a_directory_is_no_schema(tmp_path: Path) -> None:
-    with pytest.raises(SchemaError, match="cannot be read"):
+    with pytest.raises(SchemaError, match="Cannot read"):
         Schema.load(tmp_path)
 
 

@@ -57,7 +57,7 @@ def check_service(machine: Machine) -> None:
     assert machine.output(f"grep CapBnd /proc/{process}/status").split()[1] == "0" * 16
     machine.output("systemctl restart dpxplain")
     assert machine.output("systemctl show --property Result --value dpxplain") == "success"
-    assert "The server has ended" in machine.output("journalctl --no-pager --unit dpxplain")
+    assert "The server has stopped" in machine.output("journalctl --no-pager --unit dpxplain")
 
 
 def check_proxy(machine: Machine) -> None:

@@ -30,12 +30,34 @@ def group(page: Page, label: str) -> Locator:
     return page.get_by_role("list", name="Groups").get_by_role("button", name=re.compile(rf"^\W*{label}"))
 
 
-def finding(page: Page) -> Locator:
-    return page.get_by_test_id("finding")
+def finding(page: Page, part: str = "verdict") -> Locator:
+    """What a result says first: of the answer, verdict, explanation or story, once it is known."""
+    return page.get_by_test_id(part).get_by_test_id("finding")
+
+
+def headline(page: Page, part: str = "verdict") -> Locator:
+    return finding(page, part).get_by_role("heading")
+
+
+def notes(page: Page, part: str = "verdict") -> Locator:
+    """Everything else that a result says, opened."""
+    fold = page.get_by_test_id(part).get_by_test_id("notes")
+    if fold.get_attribute("open") is None:
+        fold.locator("summary").click()
+    return fold
 
 
 def table(page: Page) -> Locator:
     return page.get_by_test_id("explanation-table")
+
+
+def unfold(page: Page) -> None:
+    """Show the conditions of an explanation, also if they are lost in noise."""
+    expect(headline(page, "explanation")).to_be_visible()
+    fold = page.get_by_test_id("explanation").get_by_text("too noisy to tell")
+    if fold.is_visible() and not table(page).is_visible():
+        fold.click()
+    expect(table(page)).to_be_visible()
 
 
 def spent(page: Page) -> float:

@@ -18,7 +18,7 @@ from page_steps import (
     set_price,
     sign_in,
     spent,
-    table,
+    unfold,
     write_sql,
 )
 from playwright.sync_api import Browser, Page, expect
@@ -82,17 +82,17 @@ def test_an_analyst_beyond_the_allowance_goes_on_after_a_top_up(
     expect(alice).to_contain_text("a second look at sex")
 
     analyst.reload()
-    expect(analyst.get_by_role("heading", name="Sum of pay by region")).to_be_visible()
+    expect(finding(analyst, "answer")).to_contain_text("Sum of pay")
     write_sql(analyst, "SELECT sex, COUNT(*) FROM people GROUP BY sex")
     expect(cost(analyst)).to_contain_text("Costs 0.1 of 0.25 left.")
     run_button(analyst).click()
-    expect(analyst.get_by_role("heading", name="Number of rows by sex")).to_be_visible()
+    expect(finding(analyst, "answer")).to_contain_text("Number of rows by sex")
     expect(analyst.get_by_test_id("budget-words")).to_contain_text("Spent 0.2")
 
     _go(curator, "Audit log")
     log = curator.get_by_test_id("audit")
     expect(log).to_contain_text(
-        "carol raised the allowance of alice on people to 0.35, because: a second look at sex"
+        re.compile("carol raised the allowance of alice on people to .*0.35.*a second look at sex")
     )
     curator.get_by_role("button", name="Verify the log").click()
     expect(curator.get_by_test_id("verified")).to_contain_text("The log is intact.")
@@ -116,7 +116,7 @@ def test_the_truth_is_for_the_curator_only_and_marked(
     )
 
     curator.goto(address)
-    expect(table(curator)).to_be_visible()
+    unfold(curator)
     expect(curator.get_by_text(MARK)).to_have_count(0)
     for part, told in (("answer", "Covered 3 of 3"), ("explanation", "Influence covered 5 of 5")):
         shown = curator.get_by_test_id(part)
@@ -138,7 +138,7 @@ def test_the_truth_is_for_the_curator_only_and_marked(
     analyst = visit(server)
     sign_in(analyst, server.token("alice"))
     analyst.goto(address)
-    expect(table(analyst)).to_be_visible()
+    unfold(analyst)
     assert analyst.get_by_text("truth").count() == 0
     assert analyst.get_by_text("NOT PRIVATE").count() == 0
     assert analyst.get_by_role("link", name="Curator").count() == 0
@@ -219,7 +219,7 @@ def test_a_schema_is_held_against_the_rows_when_the_curator_wants_it(
     curator.keyboard.insert_text(good.replace('"North"', '"north"'))
     review.get_by_role("button", name="Check against the rows").click()
     expect(review).to_contain_text(MARK)
-    expect(review).to_contain_text('Near misses: "North" for "north" (upper and lower case).')
+    expect(review).to_contain_text('"North" for "north" (upper and lower case)')
     expect(review.get_by_role("row").filter(has_text="region")).to_contain_text("2 of 3")
     shoot(curator, "16-curator-review")
     review.get_by_role("button", name="columns.region").click()

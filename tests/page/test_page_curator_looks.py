@@ -10,7 +10,7 @@ import pytest
 from page_axe import assert_accessible
 from page_looks import assert_fits
 from page_servers import GENEROUS, asked, prepared
-from page_steps import Visit, sign_in, table
+from page_steps import Visit, sign_in, unfold
 from playwright.sync_api import Browser, Page, expect
 
 from server_fixture import SQL, RunningServer, add_dataset, config_of, running_server
@@ -95,7 +95,7 @@ def test_every_section_of_the_curator(server: RunningServer, visit: Visit, look:
 def test_the_truth_beside_the_answer(server: RunningServer, visit: Visit, look: dict[str, Any]) -> None:
     page = visit(server, "#/people?answer=1@alice&group=1*North&group=-1*South&explain=5", **look)
     sign_in(page, server.token("carol", "curator"))
-    expect(table(page)).to_be_visible()
+    unfold(page)
     for part in ("answer", "explanation"):
         shown = page.get_by_test_id(part)
         shown.get_by_role("switch", name="Compare with the truth").check()

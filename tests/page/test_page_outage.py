@@ -41,4 +41,4 @@ def test_a_ledger_that_is_away_is_told_as_an_outage_and_the_page_goes_on_by_itse
     expect(banner).to_be_hidden()
     expect(cost(page)).to_contain_text("Costs 0.3 of")
     choose(page, ("North", "South"))
-    expect(finding(page)).to_contain_text("North is higher than South")
+    expect(finding(page)).to_contain_text("Why is North above South?")

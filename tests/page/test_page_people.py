@@ -32,7 +32,7 @@ def declare_towns(page: Page, file: Path) -> None:
     """Through every step of the wizard, and once over the text and back."""
     wizard = page.get_by_test_id("wizard")
     page.get_by_label("Upload a CSV or Parquet file").set_input_files(file)
-    expect(page.get_by_test_id("names-only")).to_contain_text("Only the first line was read")
+    expect(page.get_by_test_id("names-only")).to_contain_text("read only the first line")
     expect(page.get_by_role("radio", name="towns.csv")).to_be_checked()
     expect(page.get_by_label("Name of the data set")).to_have_value("towns")
     assert_accessible(page)

@@ -97,7 +97,7 @@ def test_declared_names_are_shown_as_text_everywhere(
     ask(page, "SELECT place, AVG(pay) FROM people GROUP BY place", 0.5)
     expect(group(page, "<img")).to_contain_text(EVIL)
     choose(page, ("<img", "<.script>"))
-    expect(finding(page)).to_contain_text(f"{EVIL} is higher than {WORSE}")
+    expect(finding(page)).to_contain_text(f"Why is {EVIL} above {WORSE}")
     page.get_by_role("button", name="Prepare and explain for 0.02").click()
     expect(table(page)).to_contain_text(EVIL)
     report = download(page, page.get_by_test_id("explanation"), "Report as HTML").read_text(encoding="utf-8")

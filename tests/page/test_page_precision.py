@@ -29,7 +29,7 @@ def test_precision_is_a_word_with_its_reach_and_price(adult: RunningServer, visi
     expect(card.get_by_test_id("margin").first).to_contain_text("rows")
     rough, good, sharp = map(reach, levels(page))
     assert rough > good > sharp > 0
-    expect(cost(page)).to_contain_text("Two groups are told apart when they differ by about")
+    expect(cost(page)).to_contain_text("able to tell two groups apart if they differ by about")
     expect(page.get_by_role("spinbutton", name="Budget for this answer")).to_be_hidden()
     card.get_by_role("radio", name="Sharp").check()
     expect(run_button(page)).to_have_text("Run for 0.50")
@@ -45,7 +45,7 @@ def test_noise_above_the_likely_gap_is_said_before_spending(adult: RunningServer
     write_sql(page, AVERAGE)
     set_price(page, "Budget for this answer", 0.0001)
     doubt = cost(page).get_by_test_id("doubt")
-    expect(doubt).to_contain_text("likely too rough")
+    expect(doubt).to_contain_text("probably too noisy")
     enough = doubt.inner_text().split("About ρ ")[1].split(" ")[0]
     set_price(page, "Budget for this answer", float(enough))
     expect(doubt).to_be_hidden()

@@ -1,4 +1,4 @@
-"""ρ shown as ε: the same bound as OpenDP's, at any size."""
+"""ρ shown as ε, the same bound as OpenDP's at any size, and the ρ that is spent for an ε."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ import math
 from decimal import Decimal, localcontext
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from opendp import combinators, domains, measurements, metrics
 from opendp.mod import enable_features
 
 import dpxplain as dpx
-from dpxplain.model.budget import Budget
+from dpxplain.model.budget import LARGEST_RHO, Budget, limit_units, spend_units
 from dpxplain.model.charge import LARGEST_FINE_SEARCH, Event, Spend
 from dpxplain.privacy import accounting
-from dpxplain.privacy.accounting import epsilon, epsilons
+from dpxplain.privacy.accounting import epsilon, epsilons, rho_for_epsilon
 from dpxplain.privacy.calibration import gaussian_scale
 from dpxplain.render.views import view_of
-from dpxplain.results import formats
 from dpxplain.server.precision import protection
 from dpxplain.wire.account_payloads import budget_payload
+from dpxplain.words import numbers, prices
 
 
 def opendp_epsilon(rho: float, delta: float) -> float:
@@ -195,7 +197,7 @@ def test_one_query_shows_its_exact_epsilon_everywhere() -> None:
     session = dpx.example("adult")
     answer = session.query("SELECT sex, AVG(high_income) FROM adult GROUP BY sex", rho=0.1)
     assert answer.rho == session.budget.gaussian == 0.1
-    shown = formats.at_most(epsilon(0.1, session.budget.delta, 0.1))
+    shown = numbers.at_most(epsilon(0.1, session.budget.delta, 0.1))
     assert shown in str(session.budget)
     assert budget_payload(session.budget)["epsilon_text"]["spent"] == shown
     assert epsilons(session.budget).spent == epsilon(0.1, session.budget.delta, 0.1)
@@ -219,5 +221,74 @@ def test_epsilon_near_700_is_not_below_the_exact_one() -> None:
 
 
 def test_the_shown_epsilon_says_what_holds_if_answers_decide_when_to_stop() -> None:
-    notes = " ".join(view_of(Budget(limit=1.0, spent=0.5, delta=1e-6)).notes)
-    assert "If answers decide when to stop, what holds is the limit's ε." in notes
+    lines = view_of(Budget(limit=1.0, spent=0.5, delta=1e-6)).lines
+    assert prices.EPSILON in lines
+
+
+targets = st.floats(-3, 4).map(lambda power: 10.0**power)
+deltas = st.sampled_from([1e-300, 1e-12, 1e-9, 1e-6, 1e-3, 0.5])
+
+
+def back(rho: float, delta: float, is_gaussian: bool) -> float:
+    return epsilon(rho, delta, rho if is_gaussian else 0.0)
+
+
+@settings(max_examples=300, deadline=None)
+@given(targets, deltas, st.booleans())
+@example(1e-3, 1e-300, False)
+@example(1e4, 0.5, True)
+def test_the_rho_of_an_epsilon_is_the_largest_of_six_digits_that_keeps_within_it(
+    target: float, delta: float, is_gaussian: bool
+) -> None:
+    rho = rho_for_epsilon(target, delta, is_gaussian=is_gaussian)
+    assert rho is not None
+    step = 10.0 ** max(-12, math.floor(math.log10(rho) + 1e-9) - 5)
+    assert back(rho, delta, is_gaussian) <= target < back(rho + step, delta, is_gaussian)
+    assert rho == float(f"{rho:.6g}")
+
+
+@settings(max_examples=300, deadline=None)
+@given(targets, deltas, st.booleans())
+def test_what_the_ledger_charges_for_an_epsilon_is_its_rho_to_the_last_unit(
+    target: float, delta: float, is_gaussian: bool
+) -> None:
+    rho = rho_for_epsilon(target, delta, is_gaussian=is_gaussian)
+    assert rho is not None
+    assert spend_units(rho) == limit_units(rho)
+
+
+@settings(max_examples=300, deadline=None)
+@given(targets, st.floats(1.0, 1.001), deltas, st.booleans())
+def test_a_larger_epsilon_never_buys_a_smaller_rho(
+    target: float, more: float, delta: float, is_gaussian: bool
+) -> None:
+    smaller, larger = (
+        rho_for_epsilon(asked, delta, is_gaussian=is_gaussian) for asked in (target, target * more)
+    )
+    assert smaller is not None
+    assert larger is not None
+    assert smaller <= larger
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-3])
+@pytest.mark.parametrize("target", [0.01, 0.5, 1.0, 8.0, 100.0])
+def test_the_rho_of_an_epsilon_keeps_within_it_by_opendps_map_too(target: float, delta: float) -> None:
+    rho = rho_for_epsilon(target, delta, is_gaussian=False)
+    assert rho is not None
+    assert opendp_epsilon(rho, delta) <= target * (1 + 1e-6)
+    assert opendp_epsilon(rho * 1.0001, delta) > target
+
+
+@pytest.mark.parametrize(("rho", "delta", "reference"), GAUSSIANS)
+def test_gaussian_noise_gets_the_rho_of_its_exact_curve(rho: float, delta: float, reference: float) -> None:
+    bought, any_noise = (rho_for_epsilon(reference, delta, is_gaussian=kind) for kind in (True, False))
+    assert bought == pytest.approx(rho, rel=1e-5)
+    assert any_noise is not None
+    assert any_noise < 0.97 * rho
+
+
+def test_an_epsilon_beyond_every_rho_buys_the_largest_and_one_below_every_rho_buys_none() -> None:
+    for is_gaussian in (True, False):
+        assert rho_for_epsilon(1e300, 1e-6, is_gaussian=is_gaussian) == LARGEST_RHO
+        assert rho_for_epsilon(1e-9, 1e-12, is_gaussian=is_gaussian) is None
+        assert rho_for_epsilon(5e-324, 1e-300, is_gaussian=is_gaussian) is None

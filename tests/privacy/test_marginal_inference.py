@@ -179,6 +179,7 @@ def test_estimates_without_noise_are_the_definition(kind: tuple[Any, ...]) -> No
     np.testing.assert_allclose(table.influence, definition, atol=1e-9)
     np.testing.assert_allclose(found.without, table.without[found.selected], atol=1e-3)
     np.testing.assert_allclose(found.gap, table.gap, atol=1e-3)
+    np.testing.assert_allclose(found.share, table.share[found.selected], atol=1e-4)
 
 
 # ------------------------------------------------------------------ provable intervals
@@ -275,8 +276,77 @@ def test_intervals_of_the_lines_shown_cover(
             assert result.influence >= confidence - 0.005
             assert result.rank >= confidence - 0.005
             assert result.without >= confidence - 0.005
+            assert result.share >= confidence - 0.005
         assert result.together >= _least(confidence)
+        assert result.shares >= _least(confidence)
         assert result.gap >= _least(confidence) - 0.005
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("sizes", "shape", "rho"),
+    [((150, 160), "flat", 0.2), ((37, 22000), "at the bounds", 0.1), ((20, 60), "one value", 5.0)],
+)
+def test_shares_cover_together_for_small_groups_and_gaps_near_zero(
+    kind: tuple[Any, ...], sizes: tuple[int, ...], shape: str, rho: float
+) -> None:
+    table = coverage.make_table(*kind, sizes, shape, coverage.SMALL)
+    released = table.release(rho, 0.1, RUNS, 18)
+    for at_least in (0.0, 0.98 * table.gap):  # a gap beside the constant is as hard as one beside 0
+        for confidence in (0.8, 0.95):
+            found = infer_arrays(released, table.weights, confidence, 21, at_least=at_least)
+            true = (1.0 - (table.without - at_least) / (table.gap - at_least))[found.selected]
+            inside = (found.share_low - 1e-9 <= true) & (true <= found.share_high + 1e-9)
+            assert np.mean(np.all(inside, axis=-1)) >= _least(confidence)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_share_is_told_where_there_is_no_gap(kind: tuple[Any, ...]) -> None:
+    one = coverage.make_table(*kind, (3000, 3000), "skewed", coverage.SMALL)
+    equal = [np.array([cells[0], cells[0]]) for cells in one.count]
+    sums = [np.array([cells[0], cells[0]]) for cells in one.total]
+    table = replace(one, count=tuple(equal), total=tuple(sums))
+    assert table.gap == 0.0
+    result = coverage.measure(table, table.release(0.1, 0.1, RUNS, 19), 0.95, 20)[-1]
+    assert result.share_known <= 0.05
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("sizes", "rho"), [((900, 700), 0.5), ((20, 60), 5.0), ((37, 22000), 0.1)])
+def test_shares_agree_with_the_gaps_beside_them(
+    kind: tuple[Any, ...], sizes: tuple[int, ...], rho: float
+) -> None:
+    table = coverage.make_table(*kind, sizes, "skewed", coverage.SMALL)
+    found = infer_arrays(table.release(rho, 0.1, 500, 20), WEIGHTS, 0.95, 21)
+    gap, low, high = (part[..., None] for part in (found.gap, found.gap_low, found.gap_high))
+    known = np.isfinite(found.share)
+    assert not np.any(known & (low <= 0.0) & (high >= 0.0))
+    assert known.any()
+    assert np.all(known == np.isfinite(found.share_low))
+    assert np.all(known == np.isfinite(found.share_high))
+    np.testing.assert_allclose(found.share[known], (1.0 - found.without / gap)[known])
+    assert np.all(~known | ((found.share_low <= found.share) & (found.share <= found.share_high)))
+    # Where all of the gap may go, a share of 1 is not excluded, and where some surely stays, hardly reached.
+    may_vanish = (found.without_low <= 0.0) & (found.without_high >= 0.0)
+    assert np.all(found.share_high[known & may_vanish] >= 1.0)
+    stays = known & ~may_vanish & (found.without * gap > 0.0) & (found.share < 1.0)
+    assert stays.any()
+    if kind[0] != "avg":  # the same Gaussian statement, at the same level
+        assert np.all(found.share_high[stays] < 1.0)
+
+
+def test_a_share_is_much_better_known_than_its_two_gaps_suggest() -> None:
+    table = coverage.make_table("count", 0.0, 1.0, (20_000, 12_000), "skewed", coverage.SMALL)
+    found = infer_arrays(table.release(0.5, 0.001, 50, 21), WEIGHTS, 0.95, 5)
+    apart = (found.without_high - found.without_low) / found.gap[..., None]
+    assert np.all(found.share_high - found.share_low < apart)
+
+
+def test_shares_of_averages_need_their_curvature() -> None:
+    """The linear set alone covers 0.91 of 0.95 where a group has 37 rows; with two gradients it holds."""
+    table = coverage.make_table("avg", 0.0, 1.0, (37, 22000), "at the bounds", coverage.SMALL)
+    result = coverage.measure(table, table.release(0.1, 0.1, RUNS, 22), 0.95, 20)[-1]
+    assert result.shares >= _least(0.95)
 
 
 def test_the_peak_of_a_single_group_is_not_trusted_to_the_first_order() -> None:
@@ -290,9 +360,11 @@ def test_the_peak_of_a_single_group_is_not_trusted_to_the_first_order() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_noise_scales_stated_a_fifth_too_small_are_noticed(kind: tuple[Any, ...]) -> None:
     table = coverage.make_table(*kind, (20_000, 3_000), "skewed", coverage.SMALL)
-    honest = coverage.measure(table, table.release(0.1, 0.1, RUNS, 12), 0.95, 5)[-1]
-    broken = coverage.measure(table, table.release(0.1, 0.1, RUNS, 12, shrink=0.8), 0.95, 5)[-1]
+    honest = coverage.measure(table, table.release(0.1, 0.1, RUNS, 12), 0.95, 20)[-1]
+    broken = coverage.measure(table, table.release(0.1, 0.1, RUNS, 12, shrink=0.8), 0.95, 20)[-1]
     assert honest.together >= _least(0.95)
+    assert honest.shares >= _least(0.95)
+    assert broken.shares < _least(0.95) - 0.02
     assert broken.together < _least(0.95) - 0.02
     assert broken.gap < _least(0.95) - 0.02
 
@@ -341,7 +413,7 @@ def test_adult_reaches_the_figures_promised(
 
 def test_the_table_of_one_release_is_a_row_of_many() -> None:
     released = _release(KINDS[0], (900, 700), 0.5, runs=4)
-    many = infer_arrays(released, [2.0, -1.0], 0.9, 3)
+    many = infer_arrays(released, [2.0, -1.0], 0.9, 3, at_least=0.1)
     one = infer(_single(released), [2.0, -1.0], 0.1, 0.9, 3)
     assert [line.predicate for line in one.lines] == many.selected[0].tolist()
     assert [line.rank[1] for line in one.lines] == many.rank_high[0].tolist()
@@ -352,6 +424,9 @@ def test_the_table_of_one_release_is_a_row_of_many() -> None:
         assert line.influence_interval[0] <= line.influence <= line.influence_interval[1]
         assert line.gap_without_interval[0] <= line.gap_without <= line.gap_without_interval[1]
         assert 1 <= line.rank[0] <= line.rank[1] <= one.family_size
+    assert [line.share for line in one.lines] == pytest.approx(many.share[0].tolist())
+    ends = [line.share_interval for line in one.lines]
+    np.testing.assert_allclose(np.array(ends), np.c_[many.share_low[0], many.share_high[0]])
 
 
 def test_a_union_of_cells_is_the_sum_of_its_cells_with_more_noise() -> None:
@@ -424,6 +499,9 @@ def test_the_forecast_is_close_to_what_comes(kind: tuple[Any, ...]) -> None:
     assert told.influence_margin * share == pytest.approx(width / 2, rel=0.1)
     assert told.gap_margin == pytest.approx(np.mean(found.without_high - found.without_low) / 2, rel=0.1)
     assert told.trusted
+    change = (found.share_high - found.share_low) * np.abs(found.gap)[..., None] / 2
+    if kind[0] == "count":  # the other shapes have hardly a gap here
+        assert told.change_margin == pytest.approx(np.nanmean(change), rel=0.1)
 
 
 def test_a_hundred_thousand_predicates_are_answered_together() -> None:

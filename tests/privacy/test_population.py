@@ -292,7 +292,7 @@ def test_rows_of_one_person_vary_together() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "column", "words"),
-    [("sum", "change", "values of both signs"), ("var_samp", "pay", "only COUNT, SUM and AVG")],
+    [("sum", "change", "both negative and positive values"), ("var_samp", "pay", "Only COUNT, SUM and AVG")],
 )
 def test_what_cannot_be_told_says_why(kind: str, column: str, words: str) -> None:
     assert words in reading(kind, column, schema(), noisy_sum=(1.0,), sum_scale=1.0).refusal

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpxplain.audit.privacy_audit import Finding, designs, run_design
+from dpxplain.audit.privacy_audit import DesignFinding, designs, run_design
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.phases import explain_custom, explain_scored, prepare_answer, shared_measurement
 from dpxplain.privacy.measured_parts import Measurement
@@ -24,7 +24,7 @@ INTACT = ["count", "sum of both signs", "average", "distinct persons", "count, r
 FALSE_ALARM = 1e-7
 
 
-def audited(name: str, draws: int) -> Finding:
+def audited(name: str, draws: int) -> DesignFinding:
     return run_design(designs()[name], seed=1, draws=draws, false_alarm=FALSE_ALARM)
 
 

@@ -12,12 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import dpxplain as dpx
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import BudgetExhausted
 from dpxplain.model.schema import Schema
 from dpxplain.model.schema_fit import FitQuestion, QualityRelease, partitions
 from dpxplain.phases.measure_quality import plan_quality
 from dpxplain.privacy.sensitivity import count_sensitivity, fit_sensitivity
+from dpxplain.render import views_prices  # noqa: F401
+from dpxplain.render.layout import view
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -141,13 +144,13 @@ def test_answers_say_how_much_clamping_and_leaving_out_touch(tmp_path: Path) -> 
     session.quality(rho=50.0)
     words = " ".join(answer.shaped_by)
     assert answer.shaped_by != before
-    assert "of them have more rows; at least" in words
-    assert "of all rows lie below -90" in words
-    assert "nothing declared bounds the values beyond" in words
-    assert "left out, NULL included (undeclared" in words
-    assert "from quality 3." in words
+    assert "values have more rows. At least" in words
+    assert "of all rows are below -90" in words
+    assert "How much this changed the numbers is not known." in words
+    assert "are not counted (not in the list" in words
+    assert "measurement 3." in words
     assert "With these rows, no group would grow by more than" in " ".join(count.shaped_by)
-    assert "nothing declared bounds" not in " ".join(count.shaped_by)
+    assert "is not known" not in " ".join(count.shaped_by)
 
 
 def test_intervals_hold_the_true_shares_at_least_as_often_as_they_say() -> None:
@@ -214,12 +217,76 @@ def test_the_rows_lost_are_bounded_from_above_only_where_nobody_has_more_than_th
     assert lost(*(0,) * 11, 1) == (1024, math.inf)
 
 
+UNION: dict[str, Any] = {
+    "table": {"name": "t"},
+    "privacy": {"rho": 1e4},
+    "columns": {
+        "member": {"values": ["no", "yes"], "null": True},
+        "hours": {"edges": [0, 40, 80], "bounds": [0, 80], "null": True},
+        "sex": {"values": ["F", "M"]},
+        "race": {"values": ["black", "white"]},
+    },
+}
+WORKERS = pa.table(
+    {
+        "member": ["no", "yes", None, None] * 250,
+        "hours": [10.0, 50.0, 90.0, None] * 250,
+        "sex": ["F", "M", None, "?"] * 250,
+        "race": ["black", "white"] * 500,
+    }
+)
+
+
+def test_each_fact_has_one_line_and_a_declared_null_is_told_from_one_that_is_left_out(tmp_path: Path) -> None:
+    with dpx.connect(WORKERS, schema=UNION, workspace=tmp_path, insecure_seed=1) as session:
+        quality = session.quality(rho=1e3)
+        answer = session.query("SELECT member, COUNT(*) FROM t GROUP BY member", rho=1.0)
+        shaped_by = " ".join(answer.shaped_by)
+    facts = [line[:3] for line in view(quality).grid.rows]
+    assert facts == [
+        ("member", "NULL", "a group of its own"),
+        ("hours", "above 80", "in no group, count as 80"),
+        ("hours", "NULL", "a group of its own, not in sums and averages"),
+        ("sex", "not in the list", "in no group"),
+        ("sex", "NULL", "in no group"),
+    ]
+    assert quality.share("member", "values", "null")[0] > 0.49
+    assert quality.most_left_out("member", "values") < 2  # its NULLs are a group
+    assert quality.most_left_out("sex", "values") > 498
+    assert "(not in the list " in shaped_by
+    assert "NULL" not in shaped_by
+
+
+def test_what_may_be_nothing_is_one_sentence_and_stays_in_the_exports(tmp_path: Path) -> None:
+    with dpx.connect(WORKERS, schema=UNION, workspace=tmp_path, insecure_seed=1) as session:
+        clear, vague = session.quality(rho=1e3), session.quality(rho=1e-7)
+    assert "Nothing to report for 1 other column: each share is at most 0." in str(clear)
+    assert "race" not in str(clear)
+    assert {record["of"] for record in clear.records()} == set(UNION["columns"])
+    assert len(clear.records()) == 2 + 6 + 2 + 2  # values by two categories, edges and bounds by three each
+    assert "Too noisy to report on 4 columns: shares may be up to 100%. A larger ρ would help." in " ".join(
+        str(vague).split()
+    )
+
+
+def test_quality_bought_from_an_earlier_program_says_nothing_of_declared_nulls() -> None:
+    plan = plan_quality(Schema.load(UNION), 1e3)
+    counts = [[1000.0, 0.0, 0.0], [750.0, 0.0, 250.0, 0.0], [500.0, 0.0, 250.0, 250.0], [500.0, 250.0, 250.0]]
+    rows = tuple(itertools.chain(*counts, [1000.0, 0.0, 0.0]))
+    stored = QualityRelease.from_json(QualityRelease(1e3, rows, 0.1, (), None).to_json())
+    assert not stored.nulls_apart
+    told = [(row.column, row.domain) for row in _quality(stored, plan) if row.category == "null"]
+    assert told == [("hours", "bounds"), ("sex", "values"), ("race", "values")]
+
+
 def test_quality_prints_and_exports(tmp_path: Path) -> None:
     session = open_flights(tmp_path)
     quality = session.quality(rho=50.0)
     text = str(quality)
     assert "above 300" in text
-    assert "more than 50 rows" in text
+    grid = view(quality).grid
+    assert grid is not None
+    assert any("more than 50 rows" in row for row in grid.rows)
     assert "dep_delay" in quality._repr_html_()
     frame = quality.to_pandas()
     assert set(frame["of"]) == {"origin", "carrier", "hour", "dep_delay", "distance", "tailnum"}

@@ -62,7 +62,7 @@ def test_with_much_budget_it_is_the_quantile_within_a_bin(owner: Session, sql: s
     low, high = answer["many"].interval
     assert low <= true <= high
     assert high - low <= 3.0
-    with pytest.raises(dpx.QuestionError, match="no influence to explain"):
+    with pytest.raises(dpx.QuestionError, match="cannot be explained"):
         answer.why("many", "few")
     assert owner.answer(answer.id).records() == answer.records()
     gap = answer["few"] - answer["many"]

@@ -37,7 +37,7 @@ def test_quality_is_answered_where_no_row_is_kept(
     table: pa.Table, privacy: dict[str, Any], tmp_path: Path
 ) -> None:
     with _open(table, tmp_path, BITS, **privacy) as session:
-        assert "Quality of t" in str(session.quality(rho=1.0))
+        assert "Data quality: t" in str(session.quality(rho=1.0))
 
 
 def test_one_person_is_the_same_for_the_row_limit_and_for_the_count(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_count_beside_a_median_of_bins_is_answered(tmp_path: Path) -> None:
 def test_quality_reads_a_relation_whose_rows_have_no_order(tmp_path: Path) -> None:
     rows = duckdb.sql("SELECT (i % 2)::INT AS n, i % 5000 AS id FROM range(20000) AS r(i) GROUP BY ALL")
     with _open(rows, tmp_path, BITS) as session:
-        assert "Quality of t" in str(session.quality(rho=1.0))
+        assert "Data quality: t" in str(session.quality(rho=1.0))
 
 
 @pytest.mark.process
@@ -80,5 +80,5 @@ def test_a_database_with_changes_beside_its_file_is_refused(tmp_path: Path) -> N
     )
     subprocess.run([sys.executable, "-c", crash, str(file)], check=True)
     assert os.path.exists(f"{file}.wal"), "the writer was expected to leave its changes beside the file"
-    with pytest.raises(dpx.SourceError, match="not written into the file yet"):
+    with pytest.raises(dpx.SourceError, match="not written to the file yet"):
         _open(str(file), tmp_path / "w", BITS)

@@ -194,7 +194,7 @@ def test_a_typical_value_in_the_middle_saves_the_count_its_share() -> None:
 def test_a_typical_value_outside_the_bounds_is_refused(center: float) -> None:
     with pytest.raises(dpx.SchemaError, match="center"):
         declared(x={"bounds": [-1, 3], "center": center})
-    with pytest.raises(dpx.SchemaError, match="center needs bounds"):
+    with pytest.raises(dpx.SchemaError, match="must lie between declared bounds"):
         declared(x={"values": ["u"], "center": 0})
 
 

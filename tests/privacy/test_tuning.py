@@ -211,7 +211,7 @@ def test_shares_are_said_to_be_of_the_rows_chosen_now() -> None:
     for privacy, is_said in (({}, False), ({"unit": "id"}, True), ({"unit": "id", "max_rows": 5}, True)):
         plan = plan_tuning(declared({"pay": {"bounds": [0, 100]}}, **privacy), 1.0)
         tuning = tuned(plan, noisy(plan, {"pay": np.full(900, 5.0)}, [1] * 900, np.random.default_rng(4)))
-        assert ("choose other rows" in " ".join(tuning.notes)) == is_said
+        assert ("which of its rows count" in " ".join(tuning.notes)) == is_said
 
 
 def test_what_is_declared_too_narrowly_is_not_said_to_keep_its_share() -> None:
@@ -221,9 +221,9 @@ def test_what_is_declared_too_narrowly_is_not_said_to_keep_its_share() -> None:
     assert not any(row.sure for row in (*tuning, *tuning.max_rows))
     assert not any(record["sure"] for record in tuning.records())
     assert "99%?" in str(tuning)
-    assert "?: this share is not surely kept." in str(tuning)
-    assert "surely loses more than 1% of the values: widen the bounds of pay." in " ".join(tuning.notes)
-    assert "surely loses more than 1% of the privacy units: raise max_rows." in " ".join(tuning.notes)
+    assert "?: this share may not be reached." in str(tuning)
+    assert "The declared bounds of pay cap more than 1% of the values. Widen them." in tuning.notes
+    assert "The declared max_rows cuts more than 1% of the privacy units. Raise it." in tuning.notes
     assert "A larger ρ" not in " ".join(tuning.notes)
 
 
@@ -231,7 +231,7 @@ def test_a_column_of_zeros_is_not_narrowed_without_a_word() -> None:
     plan = plan_tuning(declared({"pay": {"bounds": [0, 1_000_000]}}), 10.0)
     values = np.repeat([0.0, 40_000.0], [99_990, 10])
     tuning = tuned(plan, noisy(plan, {"pay": values}, [], np.random.default_rng(6)))
-    assert "Less than a thousandth of the declared range is left of pay" in " ".join(tuning.notes)
+    assert "less than a thousandth of the declared range for pay." in " ".join(tuning.notes)
 
 
 @pytest.mark.parametrize("column", [{"bounds": [0, 100], "step": 7}, {"bounds": [0.5, 10.5], "step": 1}])
@@ -248,7 +248,9 @@ def test_with_noise_alone_nothing_narrower_than_declared_is_proposed() -> None:
     assert {(row.low, row.high, row.above) for row in tuning} == {(0, 100, (0.0, 1.0))}
     assert {row.max_rows for row in tuning.max_rows} == {5}
     assert tuning.toml() == ""
-    assert "Nothing narrower than what is declared surely keeps 99%: pay, max_rows." in " ".join(tuning.notes)
+    assert "No better proposal is certain to keep 99% of the values for pay, max_rows." in " ".join(
+        tuning.notes
+    )
 
 
 @pytest.mark.parametrize("rho", [0.002, 0.02, 1.0])
@@ -390,10 +392,10 @@ def test_proposals_for_binned_columns_are_among_their_edges(tmp_path: Path) -> N
         ({"columns": ["sex"]}, "sex has no numeric bounds or edges"),
         ({"columns": ["born"]}, "born has no numeric bounds or edges"),
         ({"columns": ["double pay"]}, "follow from its expression"),
-        ({"columns": ["is_paid"]}, "No round number lies between the bounds or edges of is_paid"),
-        ({"columns": "pay"}, "columns must be a list of names"),
-        ({"columns": None}, "columns must be a list of names"),
-        ({"columns": [["pay"]]}, "columns must be a list of names"),
+        ({"columns": ["is_paid"]}, "The bounds or edges of is_paid cannot be narrowed"),
+        ({"columns": "pay"}, "columns must be a list of column names"),
+        ({"columns": None}, "columns must be a list of column names"),
+        ({"columns": [["pay"]]}, "columns must be a list of column names"),
         ({"keep": 1.0}, "keep must be at least 0.5 and below 1"),
         ({"keep": math.nan}, "keep must be at least 0.5 and below 1"),
     ],

@@ -18,6 +18,7 @@ from dpxplain.privacy.mechanisms.one_shot import OneShotPlan, select_and_measure
 from dpxplain.privacy.mechanisms.rank_bounds import POINTS_PER_ROW, select_by_distance
 from dpxplain.privacy.mechanisms.scores import FamilyScores
 from dpxplain.privacy.mechanisms.vector import VectorPlan, release_vector
+from dpxplain.render.views import view_of
 from dpxplain.wire.payloads import preview_payload
 
 SQL = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
@@ -127,11 +128,11 @@ def test_a_preview_promises_in_words(question: dpx.Question, mechanism: str) -> 
     preview = question.preview(rho=0.5, mechanism=mechanism)
     choice, ranks = preview.promises
     assert preview.proved
-    assert choice.startswith("With 95% confidence each of the 5 shown has an influence at most ")
-    assert choice.endswith("% relative influence) below the true fifth highest.")
+    assert choice.startswith("With 95% confidence each of the 5 shown has an influence that is lower")
+    assert choice.endswith("% relative influence).")
     each = "for each of them" if mechanism == "one-shot" else "for all of them at once"
-    assert ranks.startswith(f"With 95% confidence, {each}: between the ends of its rank interval are only ")
-    assert choice[:40] in str(preview)
+    assert ranks.startswith(f"With 95% confidence, {each}: every condition inside a rank interval ")
+    assert choice in view_of(preview).notes
     finer = question.preview(rho=2.0, mechanism=mechanism)
     assert finer.shortfall == pytest.approx(preview.shortfall / 2, rel=1e-3)
     assert preview.records()[0]["shortfall"] == preview.shortfall
@@ -148,17 +149,17 @@ def test_sentences_fit_what_is_asked(question: dpx.Question) -> None:
     def first(**options: Any) -> str:
         return question.preview(rho=0.5, mechanism="one-shot", **options).promises[0]
 
-    assert first(k=103) == "All conditions are shown, so none is missed."
-    assert "the one shown has an influence at most" in first(k=1)
-    assert first(k=1).endswith("below the highest.")
+    assert first(k=103) == "All conditions are shown, so none is missing."
+    assert "the one shown has an influence that is lower" in first(k=1)
+    assert "lower than the highest by at most" in first(k=1)
     alone = question.preview(rho=0.5, k=1, mechanism="one-shot")
-    assert alone.promises[1].startswith("With 95% confidence: between the ends of its rank interval")
-    assert "The most influential of 103 conditions, by" in str(alone)
+    assert alone.promises[1].startswith("With 95% confidence: every condition inside a rank interval")
+    assert "The most influential of 103 conditions, by" in view_of(alone).notes[0]
     nested = first(predicates=dpx.thresholds("age"), distinct=True)
-    assert "below the highest that was left to choose" in nested
+    assert "lower than the highest that was left to choose" in nested
     assert first(conjuncts=2).endswith(", before folding.")
     folded = first(k=103, distinct=True)
-    assert folded == "All conditions are chosen, so none is missed; those that say the same are folded."
+    assert folded == "All conditions are chosen, so none is missing; nearly identical conditions share a row."
 
 
 def test_a_precision_is_priced_by_what_is_released() -> None:
@@ -223,7 +224,7 @@ def test_the_preview_of_an_influence_of_ones_own_promises_rows() -> None:
     assert few.shortfall_rows is not None
     assert many.shortfall_rows == pytest.approx(2 * few.shortfall_rows, abs=2)
     (sentence,) = few.promises
-    assert f"at most {few.shortfall_rows} changed rows away from being among the 3" in sentence
+    assert f"at most {few.shortfall_rows} changed rows to make each of the 3 shown one of the 3" in sentence
     assert sentence in preview_payload(few)["expected"]
     unsure = question.preview(k=3, rho=2.0, confidence=1 - 1e-9, influence=dpx.RatioInfluence())
-    assert unsure.promises[0].startswith("Nothing is promised of the choice")
+    assert "there is no guarantee" in unsure.promises[0]

@@ -121,7 +121,7 @@ def test_it_is_answered_and_compared_but_not_explained(owner: Session) -> None:
         lambda: answer.prepare(rho=0.1),
         lambda: answer.preview_prepare(rho=0.1),
     ):
-        with pytest.raises(dpx.QuestionError, match="no influence to explain"):
+        with pytest.raises(dpx.QuestionError, match="cannot be explained"):
             refused()
     assert owner.budget.spent == spent
     ratio = answer["many"] / answer["few"]

@@ -95,20 +95,15 @@ def test_an_explanation_has_a_bold_zero_line_and_ranks_out_of_all(table):
 
 def test_on_a_phone_the_zero_line_stops_where_row_names_stand(table):
     labels = ("short", "a condition of " + 20 * "x" + " and another one")
-    long = [
-        types.SimpleNamespace(
-            influence=row.influence,
-            relative_influence=row.relative_influence,
-            estimate=row.estimate,
-            rank=row.rank,
-            predicate=types.SimpleNamespace(label=label),
-        )
-        for row, label in zip(table.rows, labels, strict=False)
-    ]
+    named = dict(zip((row.index for row in table.rows), labels, strict=False))
     odd = types.SimpleNamespace(
-        rows=long, question=table.question, relative=True, family_size=table.family_size
+        rows=table.rows[: len(labels)],
+        question=table.question,
+        relative=True,
+        family_size=table.family_size,
+        label_of=lambda row: named[row.index],
     )
-    chart = charts.explanation_chart(odd, width=chart_rows.PHONE)
+    chart = charts.influence_chart(odd, width=chart_rows.PHONE)
     marks = [layer["mark"] for layer in chart["layer"]]
     assert marks[0]["type"] == "tick"
     assert marks[0]["thickness"] >= 3
@@ -125,9 +120,13 @@ def test_on_a_phone_the_zero_line_stops_where_row_names_stand(table):
 def test_intervals_across_zero_are_hollow_and_labelled(table):
     rows = (table[0], dataclasses.replace(table[1], influence=(-50.0, 20.0), estimate=-15.0))
     odd = types.SimpleNamespace(
-        rows=rows, question=table.question, relative=True, family_size=table.family_size
+        rows=rows,
+        question=table.question,
+        relative=True,
+        family_size=table.family_size,
+        label_of=table.label_of,
     )
-    svg = to_svg(charts.explanation_chart(odd))
+    svg = to_svg(charts.influence_chart(odd))
     assert texts(svg).count("unclear") == 1
     assert svg.count(f'fill="{chart_rows.PAPER}"') == 1
 

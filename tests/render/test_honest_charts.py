@@ -16,8 +16,9 @@ import dpxplain as dpx
 from dpxplain.render import chart_rows, charts
 from dpxplain.render.report import report
 from dpxplain.render.svg import to_svg
-from dpxplain.results import formats
-from dpxplain.results.sentences import GENERAL_USE
+from dpxplain.words import numbers
+from dpxplain.words.explanations import promise
+from dpxplain.words.questions import GENERAL_USE
 
 RATIO = "SELECT g, SUM(pay) / COUNT(*) AS r FROM t GROUP BY g"
 
@@ -115,7 +116,7 @@ def test_what_is_unbounded_in_general_is_drawn_to_the_end_of_the_axis():
 
 def test_an_unbounded_share_is_said_in_percent(hits):
     row = dataclasses.replace(hits["a"], interval=(0.125, math.inf))
-    assert mark_of(charts.answer_chart(hits, rows=[row]), "a")["interval"] == formats.PERCENT.open_interval(
+    assert mark_of(charts.answer_chart(hits, rows=[row]), "a")["interval"] == numbers.PERCENT.open_interval(
         0.125, math.inf
     )
 
@@ -141,22 +142,24 @@ def mixed(hits):
 
 def test_a_report_says_each_confidence_with_its_own_section(mixed):
     page = told(report(mixed))
-    each = "a confidence of 95% in section 1, 50% in section 2 and 99% in section 3"
-    assert f"where the true number lies, with {each};" in page
+    each = "a confidence of 99% in “What explains it”, 50% in “Is it more than noise” and 95% in “The answer”"
+    assert page.count(each) == 2  # where dots and lines are explained, and at the end
     assert f"mechanism {mixed.mechanism}, {each}." in page
-    assert "99% confidence" not in page
 
 
 def test_a_report_with_one_confidence_says_it_once_for_all(report_text):
-    assert "where the true number lies, with 95% confidence;" in told(report_text)
+    page = told(report_text)
+    assert "lies somewhere on the line through it, with 95% confidence." in page
+    assert "a confidence of" not in page
 
 
-def test_the_first_lines_of_a_report_say_whose_confidence_they_name(mixed):
-    assert re.search(r"Explanation: t · number \d+ · .* · 99% intervals", told(report(mixed)))
+def test_the_last_lines_of_a_report_say_whose_confidence_they_name(mixed):
+    assert re.search(r"t · number \d+ · .* · 99% intervals", told(report(mixed)))
 
 
-def test_a_report_says_that_the_intervals_of_an_answer_hold_each_by_itself(mixed):
-    assert "95% intervals of clamped averages, each by itself." in told(report(mixed))
+def test_a_report_says_whether_intervals_hold_together_or_each_by_itself(table, free_table):
+    assert promise(0.95, 103, together=False) in told(report(table))
+    assert promise(0.95, 103, together=True) in told(report(free_table))
 
 
 def test_a_report_says_how_to_read_an_answer_in_general(session, hits):
@@ -169,10 +172,10 @@ def test_a_report_says_how_to_read_an_answer_in_general(session, hits):
     assert "except where it says “in general”" in page
 
 
-def test_a_chart_names_what_its_own_values_were_clamped_to(session):
+def test_a_chart_names_what_its_own_values_were_capped_at(session):
     answers = session.query("SELECT g, AVG(pay), COUNT(*) * 2 AS twice FROM t GROUP BY g", rho=5)
-    assert "clamped" in json.dumps(charts.chart(answers["AVG(pay)"]))
-    assert "clamped" not in json.dumps(charts.chart(answers["twice"]))
+    assert "pay, capped at 10" in json.dumps(charts.chart(answers["AVG(pay)"]))
+    assert "capped" not in json.dumps(charts.chart(answers["twice"]))
 
 
 def test_a_chart_writes_no_end_of_an_interval_on_the_other_side_of_its_line(session):

@@ -64,10 +64,13 @@ def test_a_refusal_is_its_sentences_and_a_bug_keeps_its_traceback(session: dpx.S
 def test_a_notebook_shows_tables_and_the_sentence_of_a_refusal(tmp_path: Path) -> None:
     cells = [
         "import dpxplain as dpx\nsession = dpx.example('adult')",
+        "import pandas as pd\nframe = pd.DataFrame({'g': ['a'], 'x': [1]})\n"
+        "schema = {'table': {'name': 't'}, 'privacy': {'rho': 1}, 'columns': {'g': {'values': ['a']}}}\n"
+        "dpx.connect(frame, schema=schema).close()",
         "session.schema",
         "session.history",
         "session.budget",
-        f"session.query({SQL!r}, epsilon=1.0)",
+        f"session.query({SQL!r}, eps=1.0)",
         f"session.query({SQL!r}, rho=99)",
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
@@ -80,13 +83,16 @@ def test_a_notebook_shows_tables_and_the_sentence_of_a_refusal(tmp_path: Path) -
     )
     client.execute()
     outputs: list[Any] = [cell.outputs[0] if cell.outputs else None for cell in notebook.cells]
+    notice = outputs.pop(1)
+    assert notice["name"] == "stdout", "a notebook shows what is written to stderr in a red box"
+    assert "is new" in notice["text"]
     for output, word in zip(
         outputs[1:4], ("Schema of adult", "Nothing was asked yet", "Privacy budget"), strict=True
     ):
         assert word in output["data"]["text/html"]
         assert word in output["data"]["text/plain"]
     for output, name, words in zip(
-        outputs[4:], ("BadRequest", "BudgetExhausted"), ("rho=", "99"), strict=True
+        outputs[4:], ("BadRequest", "BudgetExhausted"), ("epsilon", "99"), strict=True
     ):
         assert output["ename"] == name
         assert words in "\n".join(output["traceback"])

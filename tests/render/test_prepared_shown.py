@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import html
 
 import pytest
 from rich.cells import cell_len
@@ -10,60 +10,53 @@ from test_html_pages import Page, assert_inert
 
 import dpxplain as dpx
 from dpxplain.phases import explain_answer
-from dpxplain.render import words
 from dpxplain.render.report import report
 from dpxplain.render.terminal import as_text
-from dpxplain.results import formats
+from dpxplain.render.views import view_of
+from dpxplain.render.views_results import gap_without_text
+from dpxplain.words.explanations import row_sentence
+from dpxplain.words.prices import PREPARED
 
 
 def flat(result: object) -> str:
     return " ".join(str(result).split())
 
 
+def bought(result: object) -> dict[str, str]:
+    grid = view_of(result).grid
+    assert grid is not None
+    return dict(grid.rows)
+
+
 def test_preparing_says_what_was_bought_and_for_how_much(prepared_answer):
     preview, prepared = prepared_answer.preview_prepare(rho=0.5), prepared_answer.prepare(rho=0.02)
-    assert "Prepared: every why on this answer is now free" in flat(prepared)
-    for part in ("groups 7", "predicates 103", f"noisy cells {prepared.plan.cells}", "Cost: ρ 0.02 = counts"):
-        assert part in flat(prepared)
+    for result in (prepared, preview):
+        assert bought(result)["groups"] == "7"
+        assert "103" in bought(result).values()
+        assert bought(result)["noisy cells"] == f"{result.plan.cells:,}"
+    assert any(note.startswith("Cost: ρ 0.02 = counts") for note in view_of(prepared).notes)
+    assert prepared.free
     assert "nothing was spent now" in flat(prepared)
     assert "nothing is spent" in flat(preview)
-    assert "Cost: ρ 0.5" in flat(preview)
-    assert "Afterwards every why on this answer is free" in flat(preview)
+    assert "Price: ρ 0.5" in flat(preview)
 
 
 def test_the_table_has_a_column_that_people_understand(free_table):
-    text = flat(free_table)
-    assert f"The gap is {words.gap_text(free_table)}." in text
-    assert "gap without them" in text
-    for row in free_table:
-        assert words.gap_without_text(free_table, row) in text
-    assert "Free: read off what was prepared once for ρ 0.02" in text
-    assert "Mechanism: marginals (prepared before)." in text
-    assert "hold for all 103 conditions at once" in text
-
-
-def test_sentences_about_the_gap_are_true_to_the_definition(free_table):
-    row = free_table[0]
-    low, high = row.gap_without
-    sentence = words.row_sentence(free_table, row)
-    assert sentence.startswith(f"Without rows with {row.predicate.label}, the gap would be ")
-    assert formats.interval(low, high, spread=words._gap_spread(free_table)) in sentence
-    assert f"instead of {words.gap_text(free_table)}." in sentence
-    assert f"Rank {formats.ranks(*row.rank)} of 103 by influence. Not proof of cause." in sentence
-    around = dataclasses.replace(row, influence=(-9.0, 3.0))
-    assert "unclear which way" in words.row_sentence(free_table, around)
-    for unknown in (None, (-float("inf"), 1.0)):
-        lost = words.row_sentence(free_table, dataclasses.replace(row, gap_without=unknown))
-        assert "cannot be told" in lost
-        assert "∞" not in lost
+    grid = view_of(free_table).grid
+    assert [column.name for column in grid.columns] == ["condition", "effect on the gap", "gap without them"]
+    for row, (_, effect, without) in zip(free_table, grid.rows, strict=True):
+        assert without == gap_without_text(free_table, row)
+        assert effect.split()[0] == row.effect
+    assert any(note.startswith(PREPARED) for note in free_table.finding.notes)
 
 
 def test_other_weights_make_a_value_rather_than_a_gap(prepared_answer):
     table = prepared_answer.why({"Divorced": 1, "Never-married": -3}, at_least=-0.5).explain(k=2)
-    assert "value without them" in flat(table)
-    assert "the value would be" in words.row_sentence(table, table[0])
-    assert "gap" not in flat(table).split("Free:")[0]
-    assert "value without them ±" in flat(table.question.preview(k=2))
+    names = [column.name for column in view_of(table).grid.columns]
+    assert names == ["condition", "effect on the value", "value without them"]
+    assert "gap" not in flat(table)
+    margins = [name for name, _ in view_of(table.question.preview(k=2)).grid.rows]
+    assert "value without them" in margins
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
@@ -77,49 +70,48 @@ def test_nothing_prepared_is_wider_than_the_terminal(width, monkeypatch, prepare
         text = as_text(result)
         assert max(map(cell_len, text.splitlines())) <= width
     if width >= 80:
-        row = next(line for line in as_text(free_table).splitlines() if "Exec-managerial" in line)
-        assert "occupation = Exec-managerial" in row
+        (row,) = (line for line in as_text(free_table).splitlines() if "= Exec-managerial" in line)
+        assert "Occupation = Exec-managerial" in row
         assert ("●" in row) is (width >= 100)
 
 
 def test_auto_says_why_it_took_a_mechanism(question):
     paid = question.preview(k=3, rho=0.5)
-    assert paid.reason == "auto took it: it predicted the narrowest table"
-    assert f"by the {paid.mechanism} mechanism ({paid.reason})" in flat(paid)
-    assert paid.mechanism != "marginals" or "every further why on it will be free" in flat(paid)
+    assert paid.reason == "chosen automatically: it predicts the narrowest table"
+    assert any(paid.mechanism in note and paid.reason in note for note in view_of(paid).notes)
+    assert ("Every further explanation of it will be free" in flat(paid)) is (paid.mechanism == "marginals")
     assert question.preview(k=3, rho=0.5, mechanism="vector").reason == "asked for by name"
     assert "no other has such" in question.preview(k=3, rho=0.5, sensitivity="paper").reason
 
 
 def test_previews_show_the_margin_of_the_gap_and_that_it_is_free(free_table):
-    text = flat(free_table.question.preview())
+    preview = free_table.question.preview()
+    text = flat(preview)
     assert "gap without them ±" in text
-    assert "Free: this answer was prepared before" in text
-    assert "marginals mechanism (prepared before)" in text
+    assert PREPARED in text
+    assert (preview.mechanism, preview.reason) == ("marginals", "prepared before")
 
 
 def test_a_table_that_prepares_says_that_further_whys_are_free(adult):
     answer = adult.query("SELECT sex, AVG(high_income) FROM adult GROUP BY sex", rho=0.1)
     table = answer.why("Male", "Female").explain(k=2, rho=0.02, mechanism="marginals")
-    assert "Every further why on this answer is free." in flat(table)
-    assert "Mechanism: marginals (asked for by name)." in flat(table)
+    notes = " ".join(table.finding.notes)
+    assert "Every further explanation of this answer is free." in notes
+    assert table.plan.reason == "asked for by name"
+    assert table.plan.reason in notes
 
 
 def test_fragments_and_report_tell_the_gap(prepared_answer, free_table):
     for result in (prepared_answer.prepare(rho=0.02), prepared_answer.preview_prepare(rho=0.1), free_table):
         assert len(assert_inert(result._repr_html_()).all("table")) == 1
-    page = assert_inert(report(free_table))
-    text = page.text.replace(" ,", ",")
+    written = report(free_table)
+    page = assert_inert(written)
     for row in free_table:
-        assert words.row_sentence(free_table, row) in text
-    for part in (
-        words.gap_meaning(free_table),
-        words.mechanism(free_table),
-        "reads what was prepared",
-        "0.12",
-    ):
-        assert part in text
-    assert "preparation 2 in the ledger" in text
+        assert html.escape(row_sentence(free_table.explained, free_table.effect_of(row))) in written
+        assert gap_without_text(free_table, row) in page.text
+    for part in ("uses the preparation", "0.12", "preparation 2 in the ledger"):
+        assert part in page.text
+    # The chart of shares, that of influences, the question and the answer, for wide and narrow screens.
     assert len(page.all("svg")) == 8
 
 
@@ -141,7 +133,7 @@ def test_the_curator_sees_the_true_gap_beside_the_interval(free_table):
         line = truth.loc[str(row.predicate)]
         low, high = row.gap_without
         assert line["gap_without_covered"] == (low <= line["true_gap_without"] <= high)
-    assert "truly without them" in flat(free_table.truth())
+    assert "true value without them" in flat(free_table.truth())
 
 
 def test_the_truth_of_a_table_without_gaps_has_no_such_columns(table):

@@ -35,7 +35,8 @@ def test_every_chart_has_the_texts_marks_and_size_that_vega_gives_it(
     answer, question, table, free_table, blurred, width
 ):
     results = (answer, question, table, free_table, blurred, blurred.question)
-    for spec in (*(charts.chart(result, width=width) for result in results), charts.gap_chart(free_table)):
+    ranked = charts.influence_chart(free_table.sorted_by_influence(), width=width)
+    for spec in (*(charts.chart(result, width=width) for result in results), ranked):
         ours, vegas = to_svg(spec), vl_convert.vegalite_to_svg(spec)
         assert texts(ours) == texts(vegas)
         assert colours(ours) == colours(vegas)

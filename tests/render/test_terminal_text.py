@@ -13,6 +13,8 @@ from dpxplain.render.charts import chart
 from dpxplain.render.layout import Axis, Mark, nice, span
 from dpxplain.render.terminal import as_text, history_table, mark_line, renderable
 from dpxplain.render.views import view_of
+from dpxplain.words import prices
+from dpxplain.words.prices import cost
 
 
 def shown(result: object, width: int) -> str:
@@ -26,42 +28,46 @@ def test_an_answer_shows_every_group_with_its_interval_and_price(answer):
     for row in answer:
         assert row.label in text
     assert "95% interval" in text
-    assert "Cost: ρ 0.1 = counts (Gaussian) 0.05 + sums (Gaussian) 0.05" in text
     assert "●" in text
+    assert "Cost: ρ 0.1 = counts (Gaussian) 0.05 + sums (Gaussian) 0.05." in view_of(answer).notes
 
 
 def test_an_answer_from_the_ledger_says_that_it_was_free(adult, answer):
-    assert "Already asked: free." in str(adult.query(answer.sql, rho=0.1))
+    again = adult.query(answer.sql, rho=0.1)
+    assert view_of(again).notes[-1] == cost(0.1, answer.spends, free=True)
+    assert view_of(answer).notes[-1] == cost(0.1, answer.spends)
 
 
-def test_a_question_shows_the_verdict_in_a_sentence(question):
-    text = " ".join(str(question).split())
-    assert question.text in text
-    assert "● not just noise Married-civ-spouse is higher than Never-married." in text
+def test_a_question_shows_the_sign_of_its_verdict_before_the_headline(question, blurred, answer):
+    reverse = answer.why("Never-married", "Married-civ-spouse")
+    for asked, sign in ((question, "●"), (blurred.question, "○"), (reverse, "◆")):
+        text = " ".join(str(asked).split())
+        assert text.startswith(f"{asked.title} {sign} {asked.finding.headline}")
 
 
-def test_an_explanation_shows_ranks_out_of_all_predicates_and_explains_influence_once(table):
+def test_an_explanation_by_influence_shows_ranks_out_of_all_conditions(table):
     text = " ".join(str(table).split())
     assert "rank of 103" in text
-    assert text.count("Relative influence is how much the gap changes") == 1
-    assert "not proof of cause" in text
-    assert table[0].predicate.label in text
+    assert "relative influence" in text
+    assert sum("influence:" in note.lower() for note in table.finding.notes) == 1
+    assert table.label_of(table[0]) in text
 
 
-def test_the_note_is_shown_when_the_question_runs_against_the_released_order(answer):
-    text = " ".join(str(answer.why("Never-married", "Married-civ-spouse")).split())
-    assert "◆ the other way" in text
-    assert "runs against the released order" in text
+def test_a_question_against_the_released_order_has_a_note_of_it(answer, question):
+    reverse = answer.why("Never-married", "Married-civ-spouse")
+    assert reverse.note
+    assert reverse.finding.notes[0] == reverse.note
+    assert question.note == ""
 
 
-def test_without_a_meaningful_gap_absolute_influence_is_shown_and_said_so(blurred):
+def test_without_a_meaningful_gap_absolute_influence_is_shown(blurred):
     assert blurred.question.relative_to is None
-    text = " ".join(str(blurred).split())
-    assert "Relative influence is not shown" in text
-    assert "times the number of rows that remain in the smallest group" in text
-    assert "%" not in text.split("rank of")[1].split("○ unclear")[0]
-    assert "○" in text
-    assert "unclear" in text
+    grid = view_of(blurred).grid
+    names = [column.name for column in grid.columns]
+    assert "influence" in names
+    assert not any("%" in row[names.index("influence")] for row in grid.rows)
+    assert all(mark.hollow for mark in grid.marks)
+    assert [row[names.index("effect")] for row in grid.rows] == ["unclear"] * len(grid.rows)
 
 
 def test_truths_carry_the_banner_in_str_and_in_repr(answer, question, table):
@@ -76,18 +82,18 @@ def test_seeded_results_carry_a_warning():
         answer = session.query("SELECT sex, COUNT(*) FROM adult GROUP BY sex", rho=0.1)
         question = answer.why("Male", "Female")
         for result in (answer, question, question.explain(k=2, rho=0.1)):
-            assert str(result).startswith(" NOT PRIVATE: drawn with a seeded source")
+            assert str(result).startswith(" NOT PRIVATE: the noise comes from a fixed seed")
             assert "NOT PRIVATE" in result._repr_html_()
 
 
 def test_previews_show_the_price_and_what_is_left(adult, question, answer):
     text = str(question.preview(k=3, rho=0.5, mechanism="one-shot"))
     assert "nothing is spent" in text
-    assert "Cost: ρ 0.5" in text
+    assert "Price: ρ 0.5" in text
     assert "afterwards" in text
     assert repr(adult.preview("SELECT COUNT(*) FROM adult", rho=0.25)).count("±") == 1
     assert "would be refused" in str(adult.preview("SELECT COUNT(*) FROM adult", rho=1000))
-    assert "Already asked: free." in str(adult.preview(answer.sql, rho=0.1))
+    assert prices.STORED in str(adult.preview(answer.sql, rho=0.1))
 
 
 def test_the_budget_and_the_history_can_be_read(adult, answer):

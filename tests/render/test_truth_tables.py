@@ -95,7 +95,7 @@ def test_a_schema_check_shows_no_control_characters_of_the_data() -> None:
     rows = pa.table({"g": ["a", HIDDEN, HIDDEN], "h\u202e": ["a", "a", "a"]})
     view = view_of(dpx.check_schema(rows, schema))
     assert view.grid is not None
-    texts = [*view.notes, *(cell for row in view.grid.rows for cell in row)]
+    texts = [*view.lines, *view.notes, *(cell for row in view.grid.rows for cell in row)]
     assert any("evil line" in text for text in texts)
     assert all(text.isprintable() for text in texts)
-    assert r'values = ["a", "\u001b[2J\u202eevil\nline"]' in "".join(view.notes)
+    assert r'values = ["a", "\u001b[2J\u202eevil\nline"]' in "".join(view.lines)

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 import dpxplain as dpx
-from dpxplain.results.formats import Figures
 from dpxplain.wire.answer_payloads import (
     AnswerColumns,
     GeneralColumns,
@@ -18,6 +17,7 @@ from dpxplain.wire.answer_payloads import (
     answer_columns,
     answer_payload,
 )
+from dpxplain.words.numbers import Figures
 
 SCHEMA = {
     "table": {"name": "people"},
@@ -49,9 +49,13 @@ def by_groups(columns: AnswerColumns) -> list[list[dict[str, Any]]]:
         )
     parts = []
     for part in columns["parts"]:
+        unknown = part["unknown"] or [False] * len(names)
         estimates = part["estimate_text"] or [figures_of(part).value(value) for value in part["estimate"]]
         rows = [
-            name | {"estimate": part["estimate"][i], "estimate_text": estimates[i]} | ends
+            name
+            | {"estimate": part["estimate"][i], "estimate_text": "–" if unknown[i] else estimates[i]}
+            | {"unknown": unknown[i]}
+            | ends
             for i, (name, ends) in enumerate(zip(names, ends_of(part, part), strict=True))
         ]
         if (general := part["in_general"]) is not None:
@@ -73,9 +77,10 @@ def ends_of(part: PartColumns, ends: PartColumns | GeneralColumns) -> list[dict[
         "unbounded" if low is None or high is None else figures_of(part).interval(low, high)
         for low, high in pairs
     ]
+    unknown = part["unknown"] or [False] * len(pairs)
     return [
-        {"low": low, "high": high, "interval_text": text}
-        for (low, high), text in zip(pairs, texts, strict=True)
+        {"low": low, "high": high, "interval_text": "no rows to tell" if blank else text}
+        for (low, high), text, blank in zip(pairs, texts, unknown, strict=True)
     ]
 
 
@@ -104,6 +109,20 @@ def test_columns_say_what_rows_say(sql: str, population: bool, tmp_path: Path) -
     assert [part["percent"] for part in columns["parts"]] == [
         part["expression"] == "AVG(rich)" for part in columns["parts"]
     ]
+
+
+def test_an_average_of_no_rows_is_blank(tmp_path: Path) -> None:
+    session = dpx.connect(pa.table(ROWS), SCHEMA, workspace=tmp_path)
+    answer = session.query("SELECT sex, AVG(rich) FROM people GROUP BY sex", 1.0, population=True)
+    [part] = answer_columns(answer, session.budget)["parts"]
+    assert part["unknown"] == [False, False, True]
+    assert (part["low"][2], part["high"][2]) == (None, None)
+    *_, blank = answer_payload(answer, session.budget)["parts"][0]["rows"]
+    assert blank["label"] == "NULL"
+    assert (blank["unknown"], blank["estimate_text"], blank["low"], blank["high"]) == (True, "–", None, None)
+    assert blank["in_general"]["low"] is None
+    counted = session.query("SELECT sex, COUNT(*) FROM people GROUP BY sex", 1.0)
+    assert answer_columns(counted, session.budget)["parts"][0]["unknown"] is None
 
 
 CASES = Path(__file__).parents[2] / "page" / "tests" / "figures.json"

@@ -9,11 +9,12 @@ import pyarrow as pa
 import pytest
 
 import dpxplain as dpx
-from dpxplain.render.charts import chart, gap_chart
-from dpxplain.render.story_tree import sentences
+from dpxplain.render.charts import chart, share_chart
+from dpxplain.render.story_tree import story_grid
 from dpxplain.render.views import view_of
 from dpxplain.results.question import Question
 from dpxplain.wire.payloads import preview_payload, question_payload
+from dpxplain.words.numbers import PERCENT, PLAIN
 
 JOBS = ["a", "b", "c"]
 ROWS = {
@@ -47,7 +48,8 @@ def question(tmp_path: Path) -> Question:
 
 
 def test_the_verdict_says_percentage_points(question: Question) -> None:
-    assert re.search(r"is between 6\d\.\d+ and 6\d\.\d+ percentage points \(95%", question.finding)
+    assert re.search(r", by 6\d\.\d percentage points\.$", question.finding.headline)
+    assert re.search(r"6\d\.\d+–6\d\.\d+ percentage points", question.finding.support)
     payload = question_payload(question)
     assert POINTS.fullmatch(payload["interval_text"])
     assert payload["estimate_text"].endswith(" pp")
@@ -59,22 +61,35 @@ def test_the_verdict_says_percentage_points(question: Question) -> None:
 
 def test_tables_previews_and_stories_say_them_too(question: Question) -> None:
     priced = preview_payload(question.preview(k=2, rho=5.0, mechanism="marginals"))
-    assert re.search(r"without each condition to about ±[\d.]+ pp", " ".join(priced["expected"]))
+    assert re.search(r"accurate to about ±[\d.]+ percentage points", " ".join(priced["expected"]))
     table = question.explain(k=2, rho=5.0, mechanism="marginals")
     assert POINTS.search(str(table))
-    assert POINTS.search(sentences(question.story(levels=1))[1])
+    assert all(POINTS.fullmatch(row[1]) for row in story_grid(question.story(levels=1)).rows)
 
 
 def test_charts_have_their_axes_in_them(question: Question) -> None:
     table = question.explain(k=2, rho=5.0, mechanism="marginals")
-    for spec in (chart(question), gap_chart(table), chart(question.story(levels=1))):
+    for spec in (chart(question), chart(question.story(levels=1))):
         assert "' pp'" in str(spec)
+    assert "%" in str(share_chart(table))
+    assert "' pp'" not in str(share_chart(table))
 
 
-def test_a_column_that_nobody_named_a_share_stays_as_it_is(tmp_path: Path) -> None:
-    question = asked(tmp_path)
-    assert "percentage points" not in question.finding
+def test_zeros_and_ones_need_no_label_and_other_columns_stay_as_they_are(tmp_path: Path) -> None:
+    assert "percentage points" in str(asked(tmp_path / "zeros and ones").finding)
+    question = asked(tmp_path / "numbers", bounds=[0, 2], step=0.5)
+    assert "percentage points" not in str(question.finding)
     assert " pp" not in str(question)
+
+
+def test_one_group_s_share_is_compared_in_percent(question: Question) -> None:
+    answer = question.answer
+    assert isinstance(answer, dpx.Answer)
+    alone = answer.why({"M": 1}, at_least=0.5)
+    assert alone.finding.headline.endswith(" is above 50%.")
+    assert alone.unit == PERCENT
+    assert answer.why({"M": 1, "F": -2}).unit == PLAIN
+    assert answer.why("M", "F", at_least=0.1).finding.headline.endswith(" is above 10 percentage points.")
 
 
 def test_shares_in_general_are_in_percent_like_those_of_the_data_beside_them(tmp_path: Path) -> None:

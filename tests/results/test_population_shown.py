@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,11 @@ import pytest
 import dpxplain as dpx
 from dpxplain.cli import run
 from dpxplain.model.contrast import Verdict
+from dpxplain.render.views import view_of
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
+from dpxplain.words.findings import comparison_finding, in_general
+from dpxplain.words.questions import GENERAL_USE
 
 SHARES = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
 
@@ -28,10 +33,12 @@ def test_a_gap_can_be_real_in_these_data_and_unclear_in_general(shares: Answer) 
     assert question.verdict is Verdict.REAL
     assert question.in_general is not None
     assert question.in_general.verdict is Verdict.UNCLEAR
-    text = " ".join(str(question).split())
-    assert "In these data: Married-spouse-absent is higher" in text
-    assert "In general (unclear): We cannot tell." in text
-    assert "census of everybody" in text
+    finding = question.finding
+    assert finding.headline == comparison_finding(replace(question.comparison, general=None)).headline
+    assert finding.support.endswith(in_general(question.comparison))
+    assert {question.answer.general_basis, GENERAL_USE} <= set(finding.notes)
+    here, general = view_of(question).grid.rows  # type: ignore[union-attr]
+    assert (here[0], general[0]) == ("in these data", "in general")
 
 
 def test_every_interval_of_the_population_contains_that_of_the_data(shares: Answer) -> None:
@@ -69,7 +76,7 @@ def test_the_spread_of_a_column_can_be_bought_along() -> None:
     assert isinstance(both, Answers)
     assert "(high - low)²/4" in alone.general_basis
     assert "released variance" in both["mean"].general_basis
-    assert "only COUNT, SUM and AVG" in both["spread"].general_basis
+    assert "Only COUNT, SUM and AVG" in both["spread"].general_basis
     assert "in_general_low" in alone.records()[0]
     assert "mean_in_general_low" in both.records()[0]
 
@@ -81,8 +88,9 @@ def test_a_report_has_both_verdicts(shares: Answer, tmp_path: Path) -> None:
         .save(tmp_path / "r.html")
     )
     text = page.read_text(encoding="utf-8")
-    assert "In these data: Married-spouse-absent" in text
-    assert "In the population that the rows were drawn from" in text
+    question = shares.why("Married-spouse-absent", "Widowed")
+    for part in (question.finding.headline, in_general(question.comparison), "in these data", "in general"):
+        assert html.escape(part) in text
 
 
 def test_the_command_line_says_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,4 +101,4 @@ def test_the_command_line_says_both(tmp_path: Path, capsys: pytest.CaptureFixtur
     run(["why", "Married-spouse-absent", "Widowed", "--population", *place])
     question = json.loads(capsys.readouterr().out)
     assert set(question["in_general"]) == {"low", "high", "interval_text", "verdict", "finding"}
-    assert any("census of everybody" in note for note in question["general_notes"])
+    assert any("complete census" in note for note in question["general_notes"])

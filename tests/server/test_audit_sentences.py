@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dpxplain.ledger.protocol import AuditRecord
-from dpxplain.server.audit_sentences import audit_sentence
+from dpxplain.words.audit_sentences import audit_sentence
 
 TOKENS = {"t1": "bob"}
 
@@ -30,19 +30,19 @@ SHARE = {"owner": "", "reader": "*", "reason": ""}
         (
             "topped up",
             {"grant": GRANT},
-            "raised the allowance of alice on people to 0.35, because: a second look",
+            "raised the allowance of alice on people to ρ 0.35, because: a second look",
         ),
-        ("topped up", {"limit": LIMIT}, "raised the budget of people to 1.5"),
+        ("topped up", {"limit": LIMIT}, "raised the budget of people to ρ 1.5"),
         (
             "allowance granted",
             {"grant": GRANT | {"expires": "2026-03-01T23:59:59+00:00", "reason": ""}},
-            "set the allowance of alice on people to 0.35 until 2026-03-01 23:59 UTC",
+            "set the allowance of alice on people to ρ 0.35 until 2026-03-01 23:59 UTC",
         ),
-        ("shared", {"share": SHARE}, "let everyone read what the local owner asks of people"),
+        ("shared", {"share": SHARE}, "let everyone read the local owner's history on people"),
         ("truth viewed", {"answer": 3}, "looked at true values of people, beside answer 3"),
-        ("token revoked", {"revocation": {"token": "t1"}}, "ended the token of bob (t1)"),
+        ("token revoked", {"revocation": {"token": "t1"}}, "revoked bob's token (t1)"),
         ("token revoked", {"revocation": {"token": "s9"}}, "ended a browser session (s9)"),
-        ("cancelled", {"entry": 7}, "cancelled number 7 of people"),
+        ("cancelled", {"entry": 7}, "cancelled request 7 on people"),
         ("moon phase", {}, "moon phase (people)"),
     ],
 )
@@ -51,9 +51,12 @@ def test_a_record_says_who_did_what(action: str, details: Mapping[str, Any], exp
 
 
 def test_a_record_without_an_actor_is_by_the_server_or_by_the_one_local_user() -> None:
-    assert sentence("ledger upgraded", {}, "") == "The server brought the ledger up to date."
+    assert sentence("ledger upgraded", {}, "") == "The server upgraded the ledger."
     assert sentence("interrupted", {"entry": 7}, "") == (
-        "The server found number 7 of people interrupted: its process is gone, and the charge stays."
+        "The server found that request 7 on people was interrupted: its process died. The charge stays."
     )
     entry = {"kind": "query", "charge_units": 100_000_000_000, "description": "SELECT 1"}
-    assert sentence("reserved", {"entry": entry}, "") == "The local owner asked for 0.1 of people: SELECT 1."
+    assert (
+        sentence("reserved", {"entry": entry}, "")
+        == "The local owner spent ρ 0.1 on people for a query: SELECT 1."
+    )

@@ -37,7 +37,9 @@ def test_a_computed_value_is_previewed_answered_and_judged(server: RunningServer
     assert answer["values"] == ["rate"]
     (part,) = answer["parts"]
     assert (part["aggregate"], part["expression"]) == ("formula", "SUM(pay) / COUNT(*)")
-    assert answer["notes"] == ["HAVING COUNT(*) > 10 acts on released, noisy values: all 3 groups kept."]
+    assert answer["notes"] == [
+        "HAVING COUNT(*) > 10 compares the noisy values, not the true ones: all 3 groups kept."
+    ]
     assert answer["chart"]
     for name in ("rate", "SUM(pay) / COUNT(*)", "SUM(pay)"):
         question = ask(client, "why", answer=answer["id"], of=name, weights=WEIGHTS, at_least=0)

@@ -68,7 +68,7 @@ def test_fifty_data_sets_open_without_a_connection_and_one_when_it_is_asked(
         assert observer.execute(CONNECTIONS).fetchone() == (1,)
         missing = registry.get("set_8")
         assert missing.version_check is not None
-        with pytest.raises(SourceError, match="no table people_8"):
+        with pytest.raises(SourceError, match="no tables called people_8"):
             missing.version_check.measured_data()  # before anything is charged
         for opened in registry.all:
             assert opened.engine is not None
@@ -84,7 +84,7 @@ def test_what_people_see_of_a_data_set_names_the_engine_and_no_host(source: str,
     budget = ledger.budget("set_7")
     for shown in (summary(dataset.schema, budget), details(dataset.schema, budget, "curator")):
         assert shown["engine"] == "PostgreSQL"
-        assert "The data live in PostgreSQL." in shown["description"]
+        assert "The data are in PostgreSQL." in shown["description"]
         assert "host" not in str(shown)
         assert USER not in str(shown)
     ledger.close()
@@ -94,7 +94,7 @@ def test_a_database_that_is_not_listed_is_never_connected_to(source: str, tmp_pa
     """Its host would be sent the server's own password."""
     declare_sets(tmp_path, source)
     ledger = open_ledger(None)
-    with pytest.raises(SourceError, match="not configured for"):
+    with pytest.raises(SourceError, match="not in the server's configuration"):
         Registry((tmp_path / "set_7.toml",), ledger, databases=(f"{source}&port=1",))
     ledger.close()
 
@@ -104,7 +104,7 @@ def test_two_data_sets_on_one_table_are_refused(source: str, tmp_path: Path) -> 
         text = SCHEMA.format(number=7, source=source).replace('"set_7"', f'"{name}"')
         (tmp_path / f"{name}.toml").write_text(text, encoding="utf-8")
     ledger = open_ledger(None)
-    with pytest.raises(SchemaError, match="same file or table"):
+    with pytest.raises(SchemaError, match="already has this file or table"):
         Registry((tmp_path,), ledger, databases=(source,))
     ledger.close()
 
@@ -149,7 +149,7 @@ def test_a_scan_that_the_database_cut_off_pays_once_and_one_that_took_too_long_p
                     time.sleep(0.02)
                 function = "pg_terminate_backend" if how == "terminated" else "pg_cancel_backend"
                 operator.execute(f"SELECT {function}(pid) {SLEEPING}")
-                with pytest.raises(SourceError, match="stays spent") as error:
+                with pytest.raises(SourceError, match="The charge stays") as error:
                     asked.result(120)
                 operator.execute("UPDATE pause SET seconds = 0")
                 assert session.budget.spent == pytest.approx(0.1)

@@ -363,10 +363,10 @@ def test_a_full_disk_is_told_once_as_what_it_is_and_is_not_the_analysts(
                 assert refused.status_code == 503
             assert (failed.status_code, failed.json()["code"]) == (503, "interrupted")
             assert "0.1 was charged" in failed.json()["message"]
-            assert "costs nothing more" in failed.json()["remedy"]
+            assert "not be charged again" in failed.json()["remedy"]
             outages = [line for line in lines(caplog, logging.ERROR) if "outage" in line]
             assert len(outages) == 1
-            assert "is full. Make free space" in outages[0]
+            assert "is full. Free some space" in outages[0]
             assert lines(caplog, logging.WARNING) == []
     until(lambda: not on_sqlite.ledger._flights._has_reports)
     assert client.get("/datasets/people").json()["failures"]["counted"] == 0

@@ -127,7 +127,7 @@ def test_a_preview_carries_the_form_and_the_price_in_a_sentence(server: RunningS
     assert preview["summary"] == "Costs 0.1 of 5 left."
     assert preview["expected"][0].startswith("AVG(pay): expected ±")
     assert preview["expected"][1].startswith("COUNT(*): expected ±")
-    assert any("undeclared region are left out" in text for text in preview["shaped_by"])
+    assert any("without a listed region are not counted" in text for text in preview["shaped_by"])
 
 
 def test_every_example_comes_with_its_form(server: RunningServer) -> None:

@@ -39,7 +39,7 @@ def test_every_refused_key_is_marked_to_the_end_of_its_line() -> None:
     assert problems_of(SCHEMA) == [
         (
             "columns.pay.bounds",
-            "must be two finite numbers, the lower one first",
+            "must be two different finite numbers, the lower one first",
             "bounds = [9, 1]  # the wrong way round",
         ),
         ("columns.a b.values", "must be a list of at least one value", "values = []"),

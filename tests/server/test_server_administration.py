@@ -94,7 +94,7 @@ def test_a_curator_holds_a_schema_against_the_rows_before_saving_it(tmp_path: Pa
         last = curator.get("/admin/audit").json()["records"][-1]
         assert (last["reveals_truth"], last["sentence"]) == (
             True,
-            "carol held a schema of a new data set against its true rows.",
+            "carol compared a schema of a new data set with its true rows.",
         )
         for toml, status in (("x = ", 400), (SCHEMA.replace("people.parquet", "../x.parquet"), 400)):
             assert curator.post("/admin/schema/review", json={"toml": toml}).status_code == status

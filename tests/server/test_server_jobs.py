@@ -107,7 +107,7 @@ def test_a_cancelled_job_stops_keeps_its_charge_and_says_so(small: RunningServer
     client.delete(f"/jobs/{job['id']}").raise_for_status()
     ended = client.get(f"/jobs/{job['id']}", params={"wait": 60}).json()
     assert (ended["state"], ended["rho"], ended["result"]) == ("cancelled", 0.3, None)
-    assert "the charge stays" in ended["error"]["message"]
+    assert "The charge stays" in ended["error"]["message"]
     assert SECRET not in json.dumps(ended)
     assert spent(client) == 0.4
     assert client.get(f"/jobs/{job['id']}").json() == ended

@@ -252,13 +252,16 @@ def test_each_refusal_has_a_reason_in_the_log_and_a_sentence_for_the_caller(
         "audience": (issuer.token(aud="other"), "another application"),
         "expiry": (issuer.token(exp=now - 120), "has expired"),
         "not_yet": (issuer.token(nbf=now + 600), "not valid yet"),
-        "issuer": (issuer.token(issuer.other, "theirs", iss="https://evil.example"), "another issuer"),
+        "issuer": (
+            issuer.token(issuer.other, "theirs", iss="https://evil.example"),
+            "does not trust the token's issuer",
+        ),
         "kid": (issuer.token(issuer.other, "unknown"), "does not publish"),
         "signature": (issuer.token(issuer.other, "rsa"), "signature"),
         "algorithm": (issuer.token(algorithm="RS512"), "does not accept"),
         "claim": (issuer.token(aud=None), "lacks"),
-        "name": (issuer.token(sub="*"), "name of an account"),
-        "malformed": ("a.b.c", "neither a token"),
+        "name": (issuer.token(sub="*"), "account name"),
+        "malformed": ("a.b.c", "neither from this server"),
         "token": ("dpx_0123456789ab_" + "A" * 43, "needs a valid token"),
     }
     for reason, (token, sentence) in cases.items():

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 import dpxplain as dpx
+from dpxplain.privacy.accounting import rho_for_epsilon
 from server_fixture import COUNT, SQL, WEIGHTS, RunningServer
 
 AT = "/datasets/people"
@@ -36,10 +37,25 @@ def test_data_sets_are_described_without_their_source(server: RunningServer) -> 
         assert client.post(f"{AT}/preview", json={"sql": example["sql"], "rho": 0.1}).status_code == 200
 
 
-def test_epsilon_is_answered_with_rho(server: RunningServer) -> None:
-    refused = server.client().post(f"{AT}/query", json={"sql": SQL, "epsilon": 1.0})
+def test_epsilon_is_converted_at_the_server_and_limits_are_in_rho(server: RunningServer) -> None:
+    client, body = server.client("in epsilon"), {"sql": SQL, "epsilon": 1.0}
+    priced = client.post(f"{AT}/preview", json=body).json()
+    answer = client.post(f"{AT}/query", json=body).json()
+    assert answer["rho"] == priced["rho"] == rho_for_epsilon(1.0, 1e-6, is_gaussian=True)
+    assert 0.999 < priced["epsilon"] <= 1.0
+    assert client.post(f"{AT}/query", json={"sql": SQL, "rho": answer["rho"]}).json()["free"]
+    both = client.post(f"{AT}/query", json=body | {"rho": 0.1})
+    assert both.status_code == 400
+    assert "rho or epsilon, not both" in both.json()["message"]
+    limit = client.post(f"{AT}/budget/requests", json={"epsilon": 1.0, "reason": "more"})
+    assert "epsilon: is not a known key; use rho" in limit.json()["message"]
+
+
+def test_a_query_without_a_price_is_refused_with_three_prices(server: RunningServer) -> None:
+    client = server.client("priceless")
+    refused = client.post(f"{AT}/query", json={"sql": SQL})
     assert refused.status_code == 400
-    assert "epsilon: is not a known key; budgets are given as rho" in refused.json()["message"]
+    assert re.search("Rough: ρ .*Good: ρ .*Sharp: ρ ", refused.json()["message"])
 
 
 def test_a_preview_tells_the_price_and_spends_nothing(server: RunningServer) -> None:
@@ -98,7 +114,7 @@ def test_a_story_is_free_once_its_conditions_are_prepared(server: RunningServer)
     assert whole["protection"]["alone"]["step"] < 5
     rough = client.post(f"{AT}/story/preview", json=body | {"rho": 1e-6}).json()
     assert "larger than the gap itself" in rough["doubt"]
-    assert whole["expected"][0].startswith("Expected: up to 2 steps")
+    assert whole["expected"][0].startswith("Up to 2 steps")
     told = client.post(f"{AT}/report", json={"answer": answer, "weights": WEIGHTS, "story": True})
     assert told.status_code == 400
     done = client.post(f"{AT}/prepare?wait=30", json={"answer": answer, "rho": 1.0, "family": family})
@@ -106,11 +122,11 @@ def test_a_story_is_free_once_its_conditions_are_prepared(server: RunningServer)
     told = client.post(f"{AT}/story", json=body).json()
     assert (told["kind"], told["free"], told["levels"]) == ("story", True, 2)
     assert told["rows"][0]["rows"] == "all"
-    assert told["sentences"][0].startswith("The gap is")
+    assert told["sentences"][0] == f"{told['finding']['headline']} {told['finding']['support']}".rstrip()
     assert told["chart"]["$schema"].startswith("https://vega.github.io")
     assert [(part["id"], part["rho"]) for part in told["preparations"]] == [(told["id"], 1.0)]
     report = client.post(f"{AT}/report", json={"answer": answer, "weights": WEIGHTS, "story": True}).text
-    assert "The same, step by step" in report
+    assert "Step by step" in report
     assert all(html.escape(sentence) in report for sentence in told["sentences"])
     assert client.get(f"{AT}/budget").json()["rho"]["spent"] == pytest.approx(1.1)
     for path in ("story", "story/preview"):
@@ -177,7 +193,8 @@ def test_the_whole_story_from_query_to_report(server: RunningServer) -> None:
     table = done.json()
     assert (done.status_code, table["state"], table["rho"]) == (200, "done", 0)
     assert len(table["result"]["rows"]) == 2
-    assert "chart" in table["result"]
+    assert {"chart", "influence_chart"} <= table["result"].keys()
+    assert set(table["result"]["finding"]) == {"headline", "support", "caveat", "notes"}
     report = client.post(f"{AT}/report", json=why | {"k": 2})
     assert report.headers["content-type"].startswith("text/html")
     assert "sandbox" in report.headers["content-security-policy"]
@@ -285,7 +302,7 @@ def test_a_ratio_is_asked_explained_and_read_by_the_client(server: RunningServer
     assert question["in_general"]["verdict"]
     refused = client.post(f"{AT}/why", json=body | {"compare": "share"})
     assert refused.status_code == 400
-    assert "weighted 1" in refused.json()["message"]
+    assert "with weight 1" in refused.json()["message"]
     with dpx.connect(f"{server.url}people", token=server.token("divider")) as session:
         answer = session.query(SQL, rho=0.1)
         assert answer.free
@@ -295,3 +312,18 @@ def test_a_ratio_is_asked_explained_and_read_by_the_client(server: RunningServer
         table = local.explain(k=1, rho=0.2)
         assert table.question.measured == "ratio"
         assert len(table) == 1
+
+
+def test_jobs_are_bought_by_epsilon_and_keep_their_rho(server: RunningServer) -> None:
+    client, rho = server.client("jobs in epsilon"), rho_for_epsilon(0.5, 1e-6, is_gaussian=True)
+    why = {"answer": asked(client)["id"], "weights": WEIGHTS, "k": 1, "epsilon": 0.5}
+    priced = client.post(f"{AT}/explain/preview", json=why | {"prices": [0.1]}).json()
+    assert (priced["rho"], priced["levels"][0]["rho"]) == (rho, 0.1)
+    body = {"answer": why["answer"], "epsilon": 0.5}
+    job = client.post(f"{AT}/prepare", params={"wait": 20}, json=body).json()
+    assert (job["state"], job["rho"]) == ("done", rho)
+    (line,) = client.get(f"{AT}/jobs").json()["jobs"]
+    assert line["request"]["rho"] == rho
+    assert "epsilon" not in line["request"]
+    explained = client.post(f"{AT}/explain", params={"wait": 20}, json=why).json()
+    assert explained["result"]["free"]

@@ -90,5 +90,5 @@ def test_a_number_or_identity_with_a_nul_is_refused_and_is_no_outage(
 
 
 def test_a_text_that_the_database_does_not_take_is_no_outage(postgres_address: str) -> None:
-    with closing(open_ledger(postgres_address)) as book, pytest.raises(BadRequest, match="cannot take"):
+    with closing(open_ledger(postgres_address)) as book, pytest.raises(BadRequest, match="cannot store"):
         book.budget("\x00")

@@ -36,11 +36,15 @@ OIDC = {"issuer": "https://x.org", "audience": "a"}
         ({"server": {"datasets": "d", "colour": 1}}, "server.colour: is not a known key"),
         ({"server": {"datasets": []}}, "server.datasets"),
         ({"server": {"datasets": "d", "port": 70000}}, "server.port"),
-        ({"server": {"datasets": "d", "host": "0.0.0.0"}}, "in the clear"),
-        ({"server": {"datasets": "d", "host": "0.0.0.0", "behind_proxy": True}}, "under which names"),
-        ({"server": {"datasets": "d", "tls_key": "k"}}, "belong together"),
+        ({"server": {"datasets": "d", "host": "0.0.0.0"}}, "unencrypted"),
+        ({"server": {"datasets": "d", "host": "0.0.0.0", "behind_proxy": True}}, (
+            "the names that people reach"
+        )),
+        ({"server": {"datasets": "d", "tls_key": "k"}}, "must be set together"),
         ({"server": {"datasets": "d", "public_url": "ftp://x"}}, "server.public_url"),
-        ({"server": {"datasets": "d", "ledger": "postgresql://u:hunter2@h/d"}}, "server.ledger: a password"),
+        ({"server": {"datasets": "d", "ledger": "postgresql://u:hunter2@h/d"}}, (
+            "server.ledger: this file must not contain a password"
+        )),
         ({"server": {"datasets": "d"}, "limits": {"memory": "lots"}}, "limits.memory"),
         ({"server": {"datasets": "d"}, "limits": {"running": 0}}, "limits.running"),
         ({"server": {"datasets": "d"}, "oidc": {"issuer": "http://x.org", "audience": "a"}}, "oidc.issuer"),
@@ -148,7 +152,7 @@ def test_a_single_user_needs_the_key_and_the_servers_own_page(tmp_path: Path) ->
 
 def test_without_login_the_server_stays_on_this_machine() -> None:
     for host in ("0.0.0.0", "192.168.1.5", "example.org", "::"):
-        with pytest.raises(BadRequest, match="this machine only"):
+        with pytest.raises(BadRequest, match="only this machine"):
             example_config("adult", host=host)
 
 

@@ -109,7 +109,7 @@ def test_a_folder_that_lost_its_schemas_is_refused(tmp_path: Path) -> None:
         pass
     (tmp_path / "data/people.toml").unlink()
     ledger = open_ledger(tmp_path / "ledger.sqlite")
-    with pytest.raises(SchemaError, match=r"there is no schema file in .*, but the ledger knows data sets"):
+    with pytest.raises(SchemaError, match=r"there is no schema file in .*, but the ledger has data sets"):
         create_app(config, ledger)
     ledger.close()
 
@@ -169,7 +169,7 @@ def test_one_missing_source_is_said_and_the_other_data_sets_are_served(
             assert (refused.status_code, refused.json()["code"]) == (503, "unavailable")
             assert "curator" in refused.json()["remedy"]
             assert str(tmp_path) not in refused.text
-        with pytest.raises(Unavailable, match="cannot be opened at the moment"):
+        with pytest.raises(Unavailable, match="cannot open this data set at the moment"):
             dpx.connect(f"{server.url}wages", token=server.token("ben"))
         carol = server.client("carol", "curator")
         problems = {d["name"]: d["problem"] for d in carol.get("/admin/datasets").json()["datasets"]}

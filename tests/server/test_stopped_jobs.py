@@ -57,14 +57,14 @@ def test_stopping_says_before_that_the_charge_stays_and_how_many_count(server: R
     for number in range(1, 4):
         before, ended = stopped(server, client, 0.2 + number / 100)
         assert before == (
-            f"The charge of 0.2{number} stays. A stopped request counts as a failure: this would be "
+            f"The charge of 0.2{number} stays. A stopped request counts as a failure. This would be number "
             f"{number} of 3."
         )
         assert (ended["state"], ended["stopping"]) == ("cancelled", "")
         count = client.get(AT).json()["failures"]
         assert (count["counted"], count["most"]) == (number, 3)
-        assert count["sentence"].startswith(f"{number} of 3 charged requests")
-    assert "until the curator forgives them" in count["sentence"]
+        assert count["sentence"].startswith(f"You have used {number} of 3 allowed failures")
+    assert "until the curator forgives the failures" in count["sentence"]
     assert server.client("bob").get(AT).json()["failures"]["sentence"] == ""
     assert server.curator().get(AT).json()["failures"] is None
 

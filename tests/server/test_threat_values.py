@@ -248,7 +248,9 @@ def shape_of(told: Any) -> Any:
         return {key: shape_of(value) for key, value in told.items()}
     if isinstance(told, list):
         return [shape_of(value) for value in told]
-    return "number" if isinstance(told, int | float) and not isinstance(told, bool) else type(told).__name__
+    # The average of a group that may be empty is blank: noisy values decide that, not the data.
+    is_number = told is None or (isinstance(told, int | float) and not isinstance(told, bool))
+    return "number or blank" if is_number else type(told).__name__
 
 
 def answers_on(folder: Path, rows: dict[str, list[Any]]) -> list[tuple[int, Any]]:

@@ -81,7 +81,7 @@ def test_a_swapped_file_answers_nothing_old_and_nothing_new(suffix, tmp_path, co
             session.answer,
             lambda: session.find_answer(1),
         ):
-            with pytest.raises(DataChanged, match="until the curator has looked") as refusal:
+            with pytest.raises(DataChanged, match="so new queries are blocked") as refusal:
                 request()
             assert refusal.value.code() == "data_changed"
         assert session.budget.spent == 1, "a refusal charges nothing"
@@ -247,7 +247,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_opened(tmp_path, connect, m
         return digest
 
     monkeypatch.setattr(source_state, "_digest_of", swapped_afterwards)
-    with pytest.raises(SourceError, match="changed while it was read"):
+    with pytest.raises(SourceError, match="changed while DPXPlain read it"):
         connect(file)
 
 

@@ -117,7 +117,7 @@ def test_a_rehearsal_reads_no_rows_cannot_spend_and_says_that_it_is_not_private(
     release: Any = planned.plan.measure(rehearsal)
     assert not release.private
     assert max(map(abs, release.noisy_count)) < 1  # there are 50 rows in each group
-    with pytest.raises(InternalError, match="may not spend"):
+    with pytest.raises(InternalError, match="tried to spend budget, but may not"):
         planned.run(rehearsal)
     assert session.budget.spent == 0
 

@@ -34,28 +34,28 @@ def connected(server: RunningServer, name: str = "alice", **options: Any) -> dpx
 @pytest.mark.parametrize(
     ("address", "problem"),
     [
-        ("https://host", "names no data set"),
-        ("https:///people", "names no data set"),
-        ("https://ann:secret@host/people", "no place for a secret"),
-        ("http://data.example/people", "not sent over plain http"),
+        ("https://host", "does not name a data set"),
+        ("https:///people", "does not name a data set"),
+        ("https://ann:secret@host/people", "must not contain a user name"),
+        ("http://data.example/people", "does not send a token over plain http"),
     ],
 )
 def test_an_address_that_cannot_work_is_refused_before_anything_is_sent(address: str, problem: str) -> None:
     with pytest.raises(dpx.BadRequest, match=problem) as refused:
         dpx.connect(address, token="dpx_1_abc")
     assert "dpx_1_abc" not in str(refused.value)
-    assert "secret" not in str(refused.value).replace("for a secret", "")
+    assert "secret" not in str(refused.value)
 
 
 def test_a_local_schema_or_a_token_in_the_wrong_place_is_refused(server: RunningServer) -> None:
     with pytest.raises(dpx.BadRequest, match="server's schema"):
         dpx.connect(f"{server.url}people", schema="people.toml")
-    with pytest.raises(dpx.BadRequest, match="Only a server takes a token"):
+    with pytest.raises(dpx.BadRequest, match="only with a server"):
         dpx.connect("people.parquet", "people.toml", token="dpx_1_abc")
 
 
 def test_without_a_token_or_with_a_wrong_one_nobody_enters(server: RunningServer, monkeypatch: Any) -> None:
-    with pytest.raises(dpx.Denied, match="wants a token"):
+    with pytest.raises(dpx.Denied, match="needs a token"):
         dpx.connect(f"{server.url}people")
     with pytest.raises(dpx.Denied):
         dpx.connect(f"{server.url}people", token="dpx_1_" + "a" * 43)
@@ -116,7 +116,7 @@ def test_a_server_asked_too_often_is_asked_again_when_it_says(tmp_path: Path, mo
 def test_patience_with_a_busy_server_ends(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(wire, "LONGEST_PATIENCE", 0.01)
     config = config_of(tmp_path / "data", limits={"requests_per_minute": 5})
-    refused = pytest.raises(dpx.Unavailable, match="too many requests")
+    refused = pytest.raises(dpx.Unavailable, match="Too many requests")
     with running_server(config) as server, connected(server) as session, refused:
         _look(session, 20)
 
@@ -137,7 +137,7 @@ def test_what_may_work_later_is_unavailable_and_no_bad_request(code: str) -> Non
 
 def test_something_else_at_the_address_is_not_taken_for_a_server() -> None:
     elsewhere = pretender(lambda _path: (200, b"<html>hello</html>"))
-    with elsewhere as url, pytest.raises(dpx.Unavailable, match="not a DPXPlain server"):
+    with elsewhere as url, pytest.raises(dpx.Unavailable, match="not come from a DPXPlain server"):
         dpx.connect(url, token="dpx_1_a")
 
 
@@ -207,7 +207,7 @@ def test_a_hostile_server_cannot_make_the_client_open_a_local_file(tmp_path: Pat
     def answers(path: str) -> Any:
         return 200, ME if path.endswith("/me") else {"schema": str(secret)}
 
-    with pretender(answers) as url, pytest.raises(dpx.Unavailable, match="not a DPXPlain server"):
+    with pretender(answers) as url, pytest.raises(dpx.Unavailable, match="not come from a DPXPlain server"):
         dpx.connect(url, token="dpx_1_a")
 
 

@@ -128,12 +128,14 @@ def test_a_stored_answer_opened_by_its_number_finds_its_preparation(
         assert isinstance(answer, dpx.Answer)
         assert requests == ["GET /people/releases"]
         question = asked(answer)
-        assert requests == ["GET /people/releases"]
+        assert question.sharpened
+        assert requests == ["GET /people/releases", "GET /people/releases/2"]  # the preparation, once
         requests.clear()
         assert question.explain(k=2).free
-        assert len(requests) == 1
+        assert asked(answer).explain(k=1).free
+        assert requests == []
         assert later.answer(answer.id).records() == answer.records()
-        assert len(requests) == 1
+        assert requests == []
 
 
 def test_another_plan_at_the_server_is_refused_before_the_charge(
@@ -143,7 +145,7 @@ def test_another_plan_at_the_server_is_refused_before_the_charge(
         answered(session)
         spent = session.budget.spent
         monkeypatch.setattr(type(session._dataset), "request_key", lambda *_parts: "0" * 64)
-        with pytest.raises(dpx.BadRequest, match="another way than the client"):
+        with pytest.raises(dpx.BadRequest, match="plan this request differently"):
             session.query(SQL, rho=0.25)
         monkeypatch.undo()
         assert session.budget.spent == spent

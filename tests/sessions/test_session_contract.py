@@ -10,6 +10,7 @@ import pytest
 
 import dpxplain as dpx
 from dpxplain.datasets import path as bundled
+from dpxplain.privacy.accounting import rho_for_epsilon
 from dpxplain.server.config import Config
 from dpxplain.session import Session
 from server_fixture import running_server
@@ -190,13 +191,20 @@ def test_values_compute_with_intervals(session: Session) -> None:
     assert ratio.interval[0] < ratio.estimate < ratio.interval[1]
 
 
+def test_groups_that_the_where_rules_out_are_in_no_answer(session: Session) -> None:
+    answer = asked(session, "SELECT sex, COUNT(*) FROM adult WHERE sex = 'Male' GROUP BY sex")
+    assert [row.label for row in answer] == ["Male"]
+    with pytest.raises(dpx.QuestionError, match="WHERE condition excludes Female"):
+        answer.why("Male", "Female")
+
+
 def test_refusals_have_the_same_words_and_position(session: Session) -> None:
     with pytest.raises(dpx.QueryRefused) as refused:
         session.query("SELECT sex, MAX(age) FROM adult GROUP BY sex", rho=0.1)
     assert (refused.value.line, refused.value.column) == (1, 13)
-    assert "MAX is not answered" in refused.value.problem
+    assert "MAX is not supported" in refused.value.problem
     answer = asked(session)
-    with pytest.raises(dpx.QuestionError, match="not a declared value"):
+    with pytest.raises(dpx.QuestionError, match="not one of the values"):
         answer.why("Married", "Never-married")
     with pytest.raises(dpx.ExplanationError, match="k must be"):
         answer.why(*PAIR).explain(k=0, rho=0.1)
@@ -257,13 +265,13 @@ def test_quality_is_paid_once_and_then_every_answer_tells_it(session: Session, o
     assert quality.share("high_income", "bounds", "above")[1] < 0.01
     told = asked(opened()).shaped_by
     assert told == answer.shaped_by != before
-    assert told[-1].endswith(f"from quality {quality.id}.")
+    assert told[-1].endswith(f" {quality.id}.")
 
 
 def test_influences_of_ones_own_run_only_where_the_data_are(session: Session) -> None:
     question = asked(session, SEX).why("Male", "Female")
     if type(session._dataset).__name__ == "RemoteDataset":
-        with pytest.raises(dpx.BadRequest, match=r"server does not run.*why_ratio"):
+        with pytest.raises(dpx.BadRequest, match=r"server does not accept.*why_ratio"):
             question.explain(k=2, rho=0.5, influence=dpx.RatioInfluence())
     else:
         assert len(question.explain(k=2, rho=0.5, influence=dpx.RatioInfluence())) == 2
@@ -283,3 +291,23 @@ def test_conditions_that_say_the_same_are_folded_alike_here_and_there(session: S
     assert "relationship = 'Husband'" in [str(condition.predicate) for condition in husbands.folded]
     low, high = husbands.folded[0].same_rows or (0.0, 0.0)
     assert 0.9 <= low <= high <= 1.0, "nearly every husband is male"
+
+
+def test_a_price_in_epsilon_is_the_same_rho_here_and_there(session: Session) -> None:
+    answer = session.query(SEX, epsilon=0.5)
+    assert isinstance(answer, dpx.Answer)
+    assert answer.rho == rho_for_epsilon(0.5, 1e-6, is_gaussian=True)
+    assert session.query(SEX, epsilon=0.5).free
+    assert answer.prepare(epsilon=0.5).rho == answer.rho
+    assert answer.why("Male", "Female").explain(k=2, epsilon=0.5).free
+    alone = answer.why("Male", "Female").explain(k=2, epsilon=0.5, mechanism="one-shot")
+    assert alone.rho == rho_for_epsilon(0.5, 1e-6, is_gaussian=False)
+
+
+def test_a_query_without_a_price_names_the_same_three_here_and_there(session: Session) -> None:
+    with pytest.raises(dpx.BadRequest) as refused:
+        session.query(SEX)
+    assert refused.value.problem == (
+        "How precise should it be? Rough: ρ 0.02, ±10 rows. Good: ρ 0.1, ±5 rows. Sharp: ρ 0.5, ±2 rows."
+    )
+    assert session.budget.spent == 0

@@ -228,7 +228,7 @@ REFUSED = [
     ),
     ("SELECT COUNT(*) FROM flights f »JOIN« airlines a ON f.carrier = a.carrier", "one table"),
     ("SELECT COUNT(*) FROM flights LEFT »JOIN« flights AS g USING (carrier)", "one table"),
-    ("SELECT COUNT(*) FROM flights »UNION« ALL SELECT COUNT(*) FROM flights", "combine the released"),
+    ("SELECT COUNT(*) FROM flights »UNION« ALL SELECT COUNT(*) FROM flights", "combine the answers"),
     ("SELECT »*« FROM flights", "Name the GROUP BY columns"),
     ("SELECT »*« FROM flights LIMIT 5", "Name the GROUP BY columns"),
     ("»SELECT« DISTINCT carrier FROM flights", "COUNT(*)"),
@@ -243,7 +243,7 @@ REFUSED = [
     ("SELECT carrier, COUNT(*) FROM flights GROUP BY carrier LIMIT 5 »OFFSET« 2", "LIMIT"),
     ("SELECT carrier, COUNT(*) + »arr_delay« FROM flights GROUP BY carrier", "AVG(arr_delay)"),
     ("SELECT carrier, SUM(»COUNT(*)«) FROM flights GROUP BY carrier", "COUNT"),
-    ("SELECT carrier, COUNT(*) FROM flights GROUP BY carrier »QUALIFY« COUNT(*) > 3", "filter the released"),
+    ("SELECT carrier, COUNT(*) FROM flights GROUP BY carrier »QUALIFY« COUNT(*) > 3", "filter the answer"),
 ]
 
 

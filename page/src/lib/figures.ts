@@ -1,7 +1,8 @@
-// A released value and its interval as text: the rule of `Figures` in results/formats.py. Both are held to the cases
+// A released value and its interval as text: the rule of `Figures` in words/numbers.py. Both are held to the cases
 // in tests/figures.json; the page needs its own because nobody wants the texts of 20,000 groups sent.
 
 const MORE_DECIMALS = 4;
+const MOST_DECIMALS = 6; // that tell two ends apart
 
 export interface Figures {
   /** Negative for tens, hundreds and so on. */
@@ -13,15 +14,22 @@ export function valueText({ decimals, percent }: Figures, value: number): string
   return rounded(percent ? 100 * value : value, decimals) + unit(percent);
 }
 
-/** An end that is not zero is never shown as zero. */
+/** Ends that differ are never shown as the same, nor one that is not zero as zero. */
 export function intervalText({ decimals, percent }: Figures, low: number | null, high: number | null): string {
   if (low === null || high === null) return 'unbounded';
   const [lower, upper] = percent ? [100 * low, 100 * high] : [low, high];
-  const places = telling(decimals, Math.min(Math.abs(lower) || Infinity, Math.abs(upper) || Infinity));
+  const apart = differing(decimals, lower, upper);
+  const places = telling(apart, Math.min(Math.abs(lower) || Infinity, Math.abs(upper) || Infinity));
   return `${rounded(lower, places)}${unit(percent)} to ${rounded(upper, places)}${unit(percent)}`;
 }
 
 const unit = (percent: boolean): string => (percent ? '%' : '');
+
+function differing(decimals: number, low: number, high: number): number {
+  let places = decimals;
+  while (low < high && places < MOST_DECIMALS && rounded(low, places) === rounded(high, places)) places += 1;
+  return places;
+}
 
 function telling(decimals: number, smallest: number): number {
   let places = decimals;

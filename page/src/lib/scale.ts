@@ -24,7 +24,7 @@ const BETWEEN = 6; // pixels at least from one number to the next
 export const isAtStart = ({ at }: Tick): boolean => at < 6;
 export const isAtEnd = ({ at }: Tick): boolean => at > 94;
 
-type Ends = Pick<AnswerRow, 'estimate' | 'low' | 'high'>;
+type Ends = Pick<AnswerRow, 'estimate' | 'low' | 'high'> & Partial<Pick<AnswerRow, 'unknown'>>;
 
 /** `percent` writes ticks of shares as people read them. */
 export function scaleOf(rows: Ends[], percent = false): Scale {
@@ -74,6 +74,7 @@ function endsOf(rows: Ends[]): [number, number] {
   let low = Infinity;
   let high = -Infinity;
   for (const row of rows) {
+    if (row.unknown) continue;
     const [lower, upper] = [row.low ?? row.estimate, row.high ?? row.estimate];
     if (Number.isFinite(lower)) [low, high] = [Math.min(low, lower), Math.max(high, lower)];
     if (Number.isFinite(upper)) [low, high] = [Math.min(low, upper), Math.max(high, upper)];

@@ -1,16 +1,12 @@
 // The words that a newcomer stumbles over, each explained in a few sentences where it stands.
 export const TERMS = {
-  interval: {
-    name: 'an interval',
-    text: 'Noise was added on purpose, so the exact value is not known. The interval is where it lies, as far as the released number can tell.',
-  },
   confidence: {
     name: 'confidence',
     text: 'How often such intervals hold what they are about: at 95%, about 1 in 20 misses. More confidence makes wider intervals and costs nothing.',
   },
   reading: {
-    name: 'in these data and in general',
-    text: 'In these data: what holds for the rows at hand, so intervals cover privacy noise only. In general: what holds for the population, if these rows were drawn from it at random, so intervals cover the luck of the draw too and are wider. Both are free.',
+    name: 'intervals',
+    text: 'Noise was added on purpose, so the exact value is not known; the interval is where it lies. In these data: what holds for the rows at hand, so intervals cover privacy noise only. In general: what holds for the population, if these rows were drawn from it at random, so intervals also cover sampling error and are wider. Both are free.',
   },
   verdict: {
     name: 'not just noise',
@@ -22,7 +18,7 @@ export const TERMS = {
   },
   prepared: {
     name: 'prepared',
-    text: 'Noisy counts of this answer by its attributes were released once and paid for. Every later why is computed from them, so it costs nothing more.',
+    text: 'Noisy counts of this answer by its attributes were measured once and paid for. Every later explanation is computed from them, so it costs nothing more.',
   },
   story: {
     name: 'the story',
@@ -32,17 +28,9 @@ export const TERMS = {
     name: 'a condition',
     text: 'A property of rows, such as sex = Male. It is judged by leaving out the rows that have it and looking at what becomes of the difference. That is not proof of cause.',
   },
-  gap: {
-    name: 'without them',
-    text: 'What the number in question would be if the rows that meet the condition were left out. The further it falls, the more these rows have to do with it.',
-  },
   influence: {
-    name: 'influence',
-    text: 'How far the number in question moves when the rows that meet the condition are left out, weighted by the share of rows that remain. Above zero: they make it larger. Relative influence is a share of the number itself.',
-  },
-  rank: {
-    name: 'rank',
-    text: 'The place of a condition when all are sorted by their true influence; 1 is the highest. Noise blurs the order, so it is an interval.',
+    name: 'influence and rank',
+    text: 'How far the number in question moves when the rows that meet the condition are left out, weighted by the share of rows that remain. Above zero: they make it larger. Relative influence is a share of the number itself. The rank is the place of a condition when all are sorted by influence; noise blurs the order, so it is an interval.',
   },
   distinct: {
     name: 'nearly the same rows',

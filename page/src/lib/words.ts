@@ -1,4 +1,5 @@
 // Plain numbers, amounts and moments as text. Values with an uncertainty come with their text from the server.
+import type { Finding } from './api/types';
 
 /** Three digits, or all of a whole number's. */
 const plainFormat = new Intl.NumberFormat('en-US', {
@@ -42,6 +43,11 @@ export function counted(count: number, noun: string): string {
 
 export function capitalised(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** A finding as it is read aloud. */
+export function spoken({ headline, support }: Finding): string {
+  return `${headline} ${support}`.trimEnd();
 }
 
 const times = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });

@@ -1,7 +1,8 @@
 """A statistical audit of the privacy promise, from outside.
 
-It makes neighbouring tables of its own, asks the public face of the library about them, and bounds from
-below how much privacy the answers cost. It knows nothing of how noise is made or sensitivities are computed.
+It makes its own neighbouring tables, queries them through the library's public interface, and computes a
+lower bound of the privacy that the answers cost. It does not know how noise is made or sensitivities are
+computed.
 
 designs               pairs of neighbouring tables and what is asked about them
 answer_designs        those of phase 1, of quality and of prepared answers

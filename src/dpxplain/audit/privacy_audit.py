@@ -34,7 +34,7 @@ _LESS = 1e-7  # of ρ: the same request is answered from the ledger, so each ask
 
 
 @dataclass(frozen=True)
-class Finding:
+class DesignFinding:
     """What the releases of one design show."""
 
     design: str
@@ -86,7 +86,7 @@ class _Tally:
 
 def audit_privacy(
     names: Sequence[str], *, minutes: float, seed: int, workers: int, begin: Callable[[str], None]
-) -> Iterator[Finding]:
+) -> Iterator[DesignFinding]:
     """The findings of the designs, as they come in; `begin` is called with the name of each that begins.
 
     Each design runs in a process of its own, for a share of the time that is left. An alarm in any of them is
@@ -95,7 +95,7 @@ def audit_privacy(
     deadline, level = time.monotonic() + 60.0 * minutes, FALSE_ALARM / len(names)
     # Those that may end early come first, and leave their time to the others.
     waiting = sorted(names, key=lambda name: _weight(designs()[name]))
-    running: dict[Future[Finding], str] = {}
+    running: dict[Future[DesignFinding], str] = {}
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         while waiting or running:
             while waiting and len(running) < workers:
@@ -116,7 +116,7 @@ def _weight(design: Design) -> float:
     return _DEARER if design.copies == 1 else 1.0
 
 
-def _run_named(name: str, seed: int, false_alarm: float, seconds: float) -> Finding:
+def _run_named(name: str, seed: int, false_alarm: float, seconds: float) -> DesignFinding:
     return run_design(designs()[name], seed=seed, false_alarm=false_alarm, seconds=seconds)
 
 
@@ -127,7 +127,7 @@ def run_design(
     false_alarm: float = FALSE_ALARM,
     draws: int = _MOST,
     seconds: float = math.inf,
-) -> Finding:
+) -> DesignFinding:
     """Asks until both tables have `draws` releases, or the time is up; then weighs what was released."""
     start, tally = time.monotonic(), _Tally()
     for releases, present in _releases(design, seed):
@@ -137,7 +137,7 @@ def run_design(
             break
     table, neighbour = tally.samples
     numbers = np.concatenate([table.numbers.ravel(), neighbour.numbers.ravel()])
-    return Finding(
+    return DesignFinding(
         design=design.name,
         mechanism=design.mechanism,
         aggregate=design.aggregate,

@@ -1,4 +1,4 @@
-"""`dpxplain budget`, `history`, `quality` and `discover`: what was spent, how the data fit."""
+"""`dpxplain budget`, `history`, `quality` and `discover`: spending, and how well the data fit."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 _LARGEST_PAGE = 500
 
-Limit = Annotated[int, typer.Option("--limit", min=1, metavar="LINES", help="The newest lines only.")]
-Whole = Annotated[bool, typer.Option("--all", help="Every line, however many; in a terminal by pages.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, metavar="LINES", help="Show only the newest lines.")]
+Whole = Annotated[bool, typer.Option("--all", help="Show every line, in pages at a terminal.")]
 
 
 def budget(place: Place, as_json: o.Json = False) -> None:
-    """How much privacy budget the data set has, in ρ and in (ε, δ).
+    """Show the privacy budget of the data set, in ρ and in (ε, δ).
 
     \b
     Example:
@@ -40,7 +40,7 @@ def budget(place: Place, as_json: o.Json = False) -> None:
 
 
 def history(place: Place, limit: Limit = 100, whole: Whole = False, as_json: o.Json = False) -> None:
-    """What was asked, its price and the running total: the newest lines, or everything.
+    """Show what was asked, the price and the running total: the newest lines, or all of them.
 
     \b
     Example:
@@ -57,16 +57,16 @@ def history(place: Place, limit: Limit = 100, whole: Whole = False, as_json: o.J
         show_json(history_payload(page))
         return
     if not page.entries:
-        note("Nothing was asked yet.")
+        note("Nothing has been asked yet.")
         return
     from dpxplain.render.terminal import history_table
 
-    # A pager only where somebody reads a history that is longer than what is shown without --all.
+    # A pager only at a terminal, for a history that is longer than one page.
     paged = whole and len(pages) > 1 and OUT.is_terminal
     with OUT.pager(styles=True) if paged else nullcontext():
         OUT.print(history_table(page.entries))
     if page.older is not None:
-        note("There are earlier lines: dpxplain history --all shows them, --limit more of them.")
+        note("There are earlier lines. See them all with: dpxplain history --all")
     show(current)
 
 
@@ -82,7 +82,8 @@ def _newest(ledger: Session | WorkspaceLedger, limit: int) -> HistoryPage:
 
 
 def quality(
-    rho: o.Rho,
+    rho: o.Rho = None,
+    epsilon: o.Epsilon = None,
     confidence: o.Confidence = 0.95,
     dry_run: o.DryRun = False,
     yes: o.Yes = False,
@@ -90,7 +91,7 @@ def quality(
     place: Place,
     output: o.Output,
 ) -> None:
-    """How much of the data is clamped or left out; afterwards every answer says so.
+    """Measure how much of the data is capped or left out; afterwards every answer says so.
 
     \b
     Example:
@@ -98,23 +99,25 @@ def quality(
     """
     from dpxplain.wire.fit_payloads import quality_payload
 
+    o.check_priced(rho, epsilon)
     progress = Progress()
     with place.read_only_session() as session:
-        preview = session.preview_quality(rho, confidence=confidence)
-    if not approved(preview, dry_run=dry_run, yes=yes, format=output.form):
+        preview = session.preview_quality(rho, epsilon=epsilon, confidence=confidence)
+    if not approved(preview, dry_run=dry_run, yes=yes, format=output.form, notes=output.notes):
         return
     with place.read_only_session() if preview.price.free else place.measuring_session(progress) as session:
         with progress.running("Counting"):
-            measured = session.quality(rho, confidence=confidence)
-        present(measured, lambda: quality_payload(measured, session.budget), output.form)
+            measured = session.quality(preview.price.rho, confidence=confidence)
+        present(measured, lambda: quality_payload(measured, session.budget), output.form, notes=output.notes)
 
 
 def discover(
     column: Annotated[str, typer.Argument(help='A column declared with values = "discover".')],
-    rho: o.Rho,
+    rho: o.Rho = None,
+    epsilon: o.Epsilon = None,
     delta: Annotated[
         float | None,
-        typer.Option(help="Its share of the declared δ; by default all such columns have the same."),
+        typer.Option(help="Part of the declared δ to spend; default: an even share for each such column."),
     ] = None,
     dry_run: o.DryRun = False,
     yes: o.Yes = False,
@@ -122,9 +125,10 @@ def discover(
     place: Place,
     output: o.Output,
 ) -> None:
-    """The values of a column that nobody could list: those that enough privacy units have.
+    """Find the values of a column that has no public list.
 
-    Afterwards the column can be asked about like any other.
+    Only values that enough privacy units have are found. Afterwards queries can use the column like any
+    other.
 
     \b
     Example:
@@ -133,12 +137,15 @@ def discover(
 
     from dpxplain.wire.account_payloads import discovery_payload
 
+    o.check_priced(rho, epsilon)
     progress = Progress()
     with place.read_only_session() as session:
-        preview = session.preview_discover(column, rho, delta=delta)
-    if not approved(preview, dry_run=dry_run, yes=yes, format=output.form):
+        preview = session.preview_discover(column, rho, epsilon=epsilon, delta=delta)
+    if not approved(preview, dry_run=dry_run, yes=yes, format=output.form, notes=output.notes):
         return
     with place.measuring_session(progress) as session:
         with progress.running("Discovering"):
-            discovery = session.discover(column, rho, delta=delta)
-        present(discovery, lambda: discovery_payload(discovery, session.budget), output.form)
+            discovery = session.discover(column, preview.price.rho, delta=delta)
+        present(
+            discovery, lambda: discovery_payload(discovery, session.budget), output.form, notes=output.notes
+        )

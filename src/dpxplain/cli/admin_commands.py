@@ -38,7 +38,7 @@ allow_app = typer.Typer(rich_markup_mode="rich")
 
 @token_app.callback(invoke_without_command=True)
 def token_root(context: typer.Context) -> None:
-    """Tokens: who may come in to a server, as what, until when."""
+    """Tokens: who may use a server, in which role, until when."""
     show_help(context)
 
 
@@ -50,7 +50,7 @@ def allow_root(context: typer.Context) -> None:
 
 @token_app.command("create")
 def create_token(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Whom the token speaks for.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The person that the token is for.")],
     role: Annotated[str, typer.Option("--role", help="analyst or curator.")] = "analyst",
     expires: Annotated[
         str, typer.Option("--expires", metavar="WHEN", help="90d, 12h, 4w, or a date such as 2030-12-31.")
@@ -58,13 +58,15 @@ def create_token(
     dataset: Annotated[
         str | None, typer.Option("--dataset", metavar="NAME", help="Also allow spending on this data set.")
     ] = None,
-    rho: Annotated[float | None, typer.Option("--rho", help="How much, with --dataset.")] = None,
+    rho: Annotated[
+        float | None, typer.Option("--rho", help="How much they may spend, with --dataset.")
+    ] = None,
     by: By = None,
     place: LedgerPlace = None,
     create: Create = False,
     as_json: o.Json = False,
 ) -> None:
-    """Make a token. Its text is shown once: pass it on in private.
+    """Make a token. It is shown only once: pass it on in private.
 
     \b
     Example:
@@ -77,7 +79,7 @@ def create_token(
         if dataset is not None and rho is not None:
             from dpxplain.ledger.credentials import check_new_token
 
-            # Both can be refused, and then neither shall be there.
+            # Check first: if either is refused, neither is written.
             check_new_token(name, role, until)
             ledger.grant(dataset, name, rho, reason="with the first token", by=curator)
         id, text = ledger.tokens.create(name, role, expires=until, by=curator)
@@ -86,7 +88,7 @@ def create_token(
         show_json({"kind": "token"} | fields)
         return
     typer.echo(text)
-    note(f"Token {id} of {name} ({role}), valid until {minute(until)} UTC. It cannot be shown again.")
+    note(f"Token {id} for {name} ({role}), valid until {minute(until)} UTC. It will not be shown again.")
 
 
 @token_app.command("list")
@@ -115,19 +117,21 @@ def revoke_token(
         str | None, typer.Argument(metavar="ID", help="The token's id, as in the list.", show_default=False)
     ] = None,
     only: Annotated[
-        bool, typer.Option("--only", help="Let the tokens live on that a curator has made with it.")
+        bool, typer.Option("--only", help="Keep the tokens that a curator made with it.")
     ] = False,
     made_by: Annotated[
         str | None,
         typer.Option(
-            "--made-by", metavar="NAME", help="Instead of ID: all they made, and their OIDC sessions."
+            "--made-by",
+            metavar="NAME",
+            help="Instead of ID: end all tokens that this person made, and their OIDC sessions.",
         ),
     ] = None,
     by: By = None,
     place: LedgerPlace = None,
     as_json: o.Json = False,
 ) -> None:
-    """End a token, its browser sessions and the tokens made with it, at once and for good.
+    """Revoke a token, its browser sessions and the tokens made with it. Cannot be undone.
 
     \b
     Example:
@@ -135,7 +139,9 @@ def revoke_token(
       [cyan]dpxplain token revoke --made-by oidc:olga[/cyan]
     """
     if (id is None) == (made_by is None) or (only and made_by is not None):
-        raise BadRequest("Say which tokens shall end.", remedy="Give an ID, or --made-by NAME alone.")
+        raise BadRequest(
+            "You did not say which tokens to revoke.", remedy="Give an ID, or --made-by NAME alone."
+        )
     with ledger_at(place) as ledger:
         tokens, curator, sessions = ledger.tokens, acting_curator(by), 0
         if id is not None:
@@ -146,13 +152,16 @@ def revoke_token(
         show_json({"kind": "revoked", "id": id, "ended": ended, "oidc_sessions": sessions})
         return
     if len(ended) == 1:
-        note(f"Token {ended[0]} lets nobody in any more.")
+        note(f"Token {ended[0]} is revoked.")
     elif ended:
-        note(f"{len(ended)} tokens let nobody in any more: {', '.join(ended)}.")
+        note(f"{len(ended)} tokens are revoked: {', '.join(ended)}.")
     else:
-        note("No token ended: there is none, or all of them had ended before.")
+        note("No token was revoked: there is none, or all of them had already ended.")
     if sessions:
-        note(f"OIDC browser sessions ended: {sessions}. Who may open others is up to the issuer.")
+        note(
+            f"OIDC browser sessions ended: {sessions}. Only the issuer can stop this person from signing in "
+            "again."
+        )
 
 
 @allow_app.command("set")
@@ -160,7 +169,7 @@ def set_allowance(
     dataset: Dataset,
     analyst: Analyst,
     reason: Reason,
-    rho: Annotated[float, typer.Option("--rho", help="What they may spend in all; 0 for nothing.")],
+    rho: Annotated[float, typer.Option("--rho", help="The total that they may spend; 0 for nothing.")],
     expires: Expires = None,
     by: By = None,
     place: LedgerPlace = None,
@@ -184,7 +193,12 @@ def top_up(
     reason: Reason,
     rho: Annotated[float, typer.Option("--rho", help="How much more.")],
     analyst: Annotated[
-        str | None, typer.Option("--analyst", metavar="NAME", help="Theirs; default: the data set's limit.")
+        str | None,
+        typer.Option(
+            "--analyst",
+            metavar="NAME",
+            help="Add to this analyst's allowance; default: to the data set's limit.",
+        ),
     ] = None,
     by: By = None,
     place: LedgerPlace = None,
@@ -210,7 +224,7 @@ def forgive(
     place: LedgerPlace = None,
     as_json: o.Json = False,
 ) -> None:
-    """Let an analyst measure again whose charged requests failed too often. The charges stay.
+    """Unblock an analyst whose charged requests failed too often. The charges stay.
 
     \b
     Example:
@@ -223,7 +237,7 @@ def forgive(
 
 @allow_app.command("list")
 def list_allowances(dataset: Dataset, place: LedgerPlace = None, as_json: o.Json = False) -> None:
-    """What a data set has left, who may spend how much of it, and what is shared.
+    """Show a data set's remaining budget, allowances and shared histories.
 
     \b
     Example:
@@ -235,15 +249,17 @@ def list_allowances(dataset: Dataset, place: LedgerPlace = None, as_json: o.Json
 @allow_app.command("share")
 def share_history(
     dataset: Dataset,
-    owner: Annotated[str, typer.Argument(metavar="OWNER", help="Whose history.")],
-    reader: Annotated[str, typer.Argument(metavar="READER", help="Who may read it; '*' for everyone.")],
+    owner: Annotated[str, typer.Argument(metavar="OWNER", help="The person whose history is shared.")],
+    reader: Annotated[
+        str, typer.Argument(metavar="READER", help="The person who may read it; '*' for everyone.")
+    ],
     reason: Reason,
-    stop: Annotated[bool, typer.Option("--stop", help="Take the share back.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="Stop sharing.")] = False,
     by: By = None,
     place: LedgerPlace = None,
     as_json: o.Json = False,
 ) -> None:
-    """Let an analyst read what another asked, now and later, for free.
+    """Let an analyst read another's history, now and later, for free.
 
     \b
     Example:
@@ -290,7 +306,7 @@ def _show_allowances(place: str | None, dataset: str, as_json: bool) -> None:
             else (allowance.analyst, "as configured", amount(allowance.spent), "", "", "", "")
             for allowance in allowances
         ],
-        empty="Nobody was granted anything.",
+        empty="Nobody has an allowance.",
     )
     for analyst, counted in failures.items():
         if counted:
@@ -307,11 +323,12 @@ def _print_failures(dataset: str, analyst: str, failures: Counter[Ending]) -> No
     most = Limits().failures
     standing = "blocked" if failures.total() >= most else f"{failures.total()} of {most} failures"
     OUT.print(
-        f"{analyst}: {standing}, where a server keeps the usual limit of {most}: {failure_words(failures)}."
+        f"{analyst}: {standing}, if the server has the usual limit of {most}. Failures: "
+        f"{failure_words(failures)}."
     )
     note(f"To forgive: dpxplain allow forgive {shlex.quote(dataset)} {shlex.quote(analyst)} --reason WHY")
 
 
 def _unknown(allowance: Allowance) -> dict[str, None]:
-    """What the ledger cannot tell of an analyst without a grant: a server's configuration does."""
+    """Null fields for an analyst without a grant: only the server's configuration has the amounts."""
     return {} if allowance.time is not None else {"limit": None, "remaining": None}

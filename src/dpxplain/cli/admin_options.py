@@ -29,24 +29,27 @@ LedgerPlace = Annotated[
     typer.Option(
         "--ledger", metavar="PLACE", show_default=False,
         help="A file, postgresql://user:password@host/database, or the server's configuration; default: "
-        "DPXPLAIN_LEDGER, that of server.toml here, or .dpxplain.",
+        "DPXPLAIN_LEDGER, the ledger of ./server.toml, or .dpxplain.",
     ),
 ]  # fmt: skip
 Create = Annotated[
-    bool, typer.Option("--create", help="Begin a new, empty ledger if there is none.", show_default=False)
+    bool, typer.Option("--create", help="Create an empty ledger if there is none.", show_default=False)
 ]
 AnchorPlace = Annotated[
     str | None,
     typer.Option(
         "--anchor", metavar="FILE", show_default=False, envvar=ANCHOR_VARIABLE,
-        help='Remembers the log outside of the ledger, or "off". Default: as configured, or beside SQLite.',
+        help='The anchor file, which records the state of the log outside the ledger, or "off". '
+        "Default: the configured file, or a file beside a SQLite ledger.",
     ),
 ]  # fmt: skip
 By = Annotated[
     str | None,
-    typer.Option("--by", metavar="NAME", help="Who decides, for the audit log; default: your login."),
+    typer.Option("--by", metavar="NAME", help="Your name for the audit log; default: your login."),
 ]
-Reason = Annotated[str, typer.Option("--reason", help="Why, for the audit log and those it concerns.")]
+Reason = Annotated[
+    str, typer.Option("--reason", help="The reason, shown in the audit log and to the people concerned.")
+]
 Expires = Annotated[
     str | None,
     typer.Option(
@@ -81,7 +84,7 @@ def ledger_at(
         address.place, create=create, anchor=anchor or address.anchor, is_recovery=is_recovery
     )
     if ledger.is_new:
-        note(f"{ledger.name} is new: nothing was spent in it before.")
+        note(f"{ledger.name} is new. Nothing has been spent in it.")
     try:
         yield ledger
     finally:

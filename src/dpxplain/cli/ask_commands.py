@@ -1,5 +1,5 @@
-"""`dpxplain query`, `why`, `preview`, `prepare` and `compute`: answers, questions about them, prices and
-arithmetic on the values of an answer.
+"""`dpxplain query`, `why`, `preview`, `prepare` and `compute`: ask, compare groups, see prices, and compute
+with the values of an answer.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import operator
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
 
 
 def query(
-    sql: Annotated[str, typer.Argument(metavar="SQL", help="One SELECT; - reads it from stdin.")],
-    rho: o.Rho,
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="One SELECT statement; - reads it from stdin.")],
+    rho: o.RhoOfQuery = None,
+    epsilon: o.Epsilon = None,
     confidence: o.Confidence = 0.95,
     population: o.Population = False,
     dry_run: o.DryRun = False,
@@ -36,7 +38,7 @@ def query(
     curator: o.Curator = False,
     output: o.Output,
 ) -> None:
-    """Ask: a noisy answer for every declared group (phase 1).
+    """Ask a query and get a noisy answer for every declared group (phase 1).
 
     \b
     Example:
@@ -47,18 +49,24 @@ def query(
     progress = Progress()
     sql = sys.stdin.read() if sql == "-" else sql
     with place.read_only_session() as session:
-        preview = session.preview(sql, rho, confidence=confidence)
-    if not approved(preview, dry_run=dry_run, yes=yes, format=output.form):
+        preview = session.preview(sql, rho, epsilon=epsilon, confidence=confidence)
+    if not approved(preview, dry_run=dry_run, yes=yes, format=output.form, notes=output.notes):
         return
     is_stored = preview.price.free and not curator
     with (
         place.read_only_session() if is_stored else place.measuring_session(progress, curator=curator)
     ) as session:
         with progress.running("Answering"):
-            answer = session.query(sql, rho, confidence=confidence, population=population)
+            answer = session.query(sql, preview.price.rho, confidence=confidence, population=population)
             place.remember(answer.id)
             truth = answer.truth() if curator else None
-        present(answer, lambda: answer_payload(answer, session.budget, truth), output.form, truth)
+        present(
+            answer,
+            lambda: answer_payload(answer, session.budget, truth),
+            output.form,
+            truth,
+            notes=output.notes,
+        )
         _suggest_why(answer, place)
 
 
@@ -70,8 +78,9 @@ def why(
     place: Place,
     curator: o.Curator = False,
     as_json: o.Json = False,
+    notes: o.Notes = False,
 ) -> None:
-    """Is a difference real, or privacy noise? Free (phase 2).
+    """Tell whether a difference is real or privacy noise. Free (phase 2).
 
     \b
     Examples:
@@ -90,20 +99,21 @@ def why(
         question = typed.ask(session, place)
         truth = question.truth() if curator else None
         form = Format.JSON if as_json else Format.TABLE
-        present(question, lambda: question_payload(question, truth), form, truth)
+        present(question, lambda: question_payload(question, truth), form, truth, notes=notes)
         if len(groups) == 2 and not options.ratio:
             if not question.prepared:
                 words = (*place.words, "--rho", "0.1", *choice.words)
-                suggest("Once, then every why is free:", "prepare", *words)
+                suggest("Prepare the answer once. Then every explanation of it is free:", "prepare", *words)
             suggest("Explain it:", "explain", *place.words, *choice.words, *groups)
 
 
 def preview(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="SQL | A B", help="One SQL query, or the two groups of a question."),
+        typer.Argument(metavar="SQL | A B", help="One SQL query, or two groups of an answer."),
     ] = None,
     rho: o.RhoToTry = None,
+    epsilon: o.Epsilon = None,
     confidence: o.Confidence = 0.95,
     k: o.K = 5,
     *,
@@ -116,20 +126,28 @@ def preview(
     share: o.AsShare = False,
     relative: Annotated[
         float | None,
-        typer.Option("--relative", help="The ρ for influences within this share of the gap (0.02: 2%)."),
+        typer.Option(
+            "--relative", help="Find the ρ that gives effects accurate to this share of the gap; 0.02 is 2%."
+        ),
     ] = None,
     ranks: Annotated[
         int | None,
-        typer.Option("--ranks", help="The ρ for ranks within so many places; needs a preparation."),
+        typer.Option(
+            "--ranks",
+            help="Find the ρ that gives ranks accurate to this many places. Needs a prepared answer.",
+        ),
     ] = None,
     precision: Annotated[
         float | None,
-        typer.Option("--precision", help="The ρ for this share of the k to be right; needs a preparation."),
+        typer.Option(
+            "--precision",
+            help="Find the ρ at which this share of the k shown is right. Needs a prepared answer.",
+        ),
     ] = None,
     place: Place,
     output: o.Output,
 ) -> None:
-    """Price and expected precision of a query or an explanation; or the ρ that a precision needs. Free.
+    """Show the price and precision of a query or an explanation, or the ρ for a wanted precision. Free.
 
     \b
     Examples:
@@ -149,34 +167,40 @@ def preview(
             is_plain = (k, goal, choice) == (5, PrecisionGoal(), AnswerChoice())
             if not is_plain or (family, mechanism_options) != (o.FamilyOptions(), o.MechanismOptions()):
                 raise BadRequest(
-                    "A query takes --rho and --confidence only; the other options are of an explanation.",
+                    "A query takes only --rho, --epsilon and --confidence; the other options are for "
+                    "explanations.",
                     remedy="Leave them out, or name two groups of an answer instead of a query.",
                 )
-            result = session.preview(words[0], 0.1 if rho is None else rho, confidence=confidence)
+            if rho is None and epsilon is None and session.schema.privacy.default_rho is None:
+                rho = 0.1
+            result = session.preview(words[0], rho, epsilon=epsilon, confidence=confidence)
         else:
             options = QuestionOptions(weight, at_least, confidence, ratio=ratio, share=share)
             question = TypedQuestion(words, choice, options).ask(session, place)
             if goal == PrecisionGoal():
                 arguments = family.arguments(place.declared) | mechanism_options.arguments()
-                result = preview_explanation(question, rho, **arguments, k=k)
+                result = preview_explanation(question, rho, epsilon, **arguments, k=k)
             else:
-                _refuse_prices(rho, mechanism_options)
+                _refuse_prices(rho, epsilon, mechanism_options)
                 chosen = FamilyChoice(**family.arguments(place.declared))
                 result = question.plan_for(goal, chosen, k=k, mechanism=mechanism_options.mechanism).preview()
-        present(result, lambda: preview_payload(result), output.form)
+        present(result, lambda: preview_payload(result), output.form, notes=output.notes)
 
 
-def _refuse_prices(rho: float | None, mechanism_options: o.MechanismOptions) -> None:
-    if rho is not None or replace(mechanism_options, mechanism="auto") != o.MechanismOptions():
+def _refuse_prices(rho: float | None, epsilon: float | None, mechanism_options: o.MechanismOptions) -> None:
+    """Refuses a price beside a precision, which decides the price."""
+    is_priced = rho is not None or epsilon is not None
+    if is_priced or replace(mechanism_options, mechanism="auto") != o.MechanismOptions():
         raise BadRequest(
-            "A wanted precision has a price of its own.",
-            remedy="Leave --rho, --split, --lower-share and --sensitivity out, or leave --relative, --ranks "
-            "and --precision out.",
+            "The precision decides the price, so both cannot be given.",
+            remedy="Leave out --rho, --epsilon, --split, --lower-share and --sensitivity, or leave out "
+            "--relative, --ranks and --precision.",
         )
 
 
 def prepare(
-    rho: o.Rho,
+    rho: o.Rho = None,
+    epsilon: o.Epsilon = None,
     *,
     choice: AnswerChoice,
     family: o.FamilyOptions,
@@ -185,7 +209,7 @@ def prepare(
     place: Place,
     output: o.Output,
 ) -> None:
-    """Pay once, and every explanation of an answer is free: any groups, weights, k, confidence.
+    """Pay once, and every explanation of an answer is free: any groups, weights, k and confidence.
 
     \b
     Examples:
@@ -194,16 +218,18 @@ def prepare(
     """
     from dpxplain.wire.payloads import prepared_payload
 
+    o.check_priced(rho, epsilon)
     progress, arguments = Progress(), family.arguments(place.declared)
     with place.read_only_session() as session:
-        preview = choice.find(session, place).preview_prepare(rho, **arguments)
-    if not approved(preview, dry_run=dry_run, yes=yes, format=output.form):
+        preview = choice.find(session, place).preview_prepare(rho, epsilon=epsilon, **arguments)
+    if not approved(preview, dry_run=dry_run, yes=yes, format=output.form, notes=output.notes):
         return
     with place.read_only_session() if preview.price.free else place.measuring_session(progress) as session:
         with progress.running("Preparing"):
             answer = choice.find(session, place)
-            prepared = answer.prepare(rho, **arguments)
-        present(prepared, lambda: prepared_payload(prepared, answer, session.budget), output.form)
+            prepared = answer.prepare(preview.price.rho, **arguments)
+        payload = partial(prepared_payload, prepared, answer, session.budget)
+        present(prepared, payload, output.form, notes=output.notes)
         _suggest_pair("Ask freely:", "explain", answer, *place.words, *choice.words)
 
 
@@ -217,8 +243,9 @@ def _suggest_why(result: Answer | Answers, place: Place) -> None:
 
 def _suggest_pair(introduction: str, command: str, answer: Answer, *words: str) -> None:
     """Suggests comparing the group with the highest value to the one with the lowest."""
-    if len(answer) > 1:
-        ranked = sorted(answer, key=lambda row: row.estimate)
+    known = [row for row in answer if not row.is_unknown]
+    if len(known) > 1:
+        ranked = sorted(known, key=lambda row: row.estimate)
         names = (answer.groups.written(answer.groups.find(row.group)) for row in (ranked[-1], ranked[0]))
         suggest(introduction, command, *words, *names)
 
@@ -233,7 +260,10 @@ _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
 
 def compute(
     formula: Annotated[
-        str, typer.Argument(help="Groups in quotes: \"'Male' / 'Female' - 1\"; log(), exp().")
+        str,
+        typer.Argument(
+            help="Groups in quotes, numbers, + - * /, log() and exp(): \"'Male' / 'Female' - 1\"."
+        ),
     ],
     *,
     choice: AnswerChoice,
@@ -241,8 +271,9 @@ def compute(
     method: o.FormulaMethod = "auto",
     place: Place,
     as_json: o.Json = False,
+    notes: o.Notes = False,
 ) -> None:
-    """Arithmetic on released values, with an interval. Free.
+    """Compute with the values of an answer. The result has an interval. Free.
 
     \b
     Examples:
@@ -253,7 +284,7 @@ def compute(
 
     with place.read_only_session() as session:
         answer = choice.find(session, place, confidence)
-        # The plus makes a formula of a single group too.
+        # The plus turns a single group into a formula as well.
         combination = _value(_parsed(formula), lambda group: +answer[group])
         if not isinstance(combination, Combination):
             raise _unreadable()
@@ -267,7 +298,8 @@ def compute(
             "method": method,
             "shaped_by": combination.shaped_by,
         }
-        present(combination, lambda: payload, Format.JSON if as_json else Format.TABLE)
+        form = Format.JSON if as_json else Format.TABLE
+        present(combination, lambda: payload, form, notes=notes)
 
 
 def _parsed(formula: str) -> ast.expr:
@@ -311,9 +343,9 @@ def _value(root: ast.expr, group_value: Callable[[str], Any]) -> Any:
 def _apply(function: Callable[..., Any], operands: list[Any]) -> Any:
     try:
         return function(*operands)
-    except ArithmeticError:  # of plain numbers; formulas of released values raise errors of their own
+    except ArithmeticError:  # from plain numbers; formulas of released values raise their own errors
         raise BadRequest(
-            "The formula divides by 0 or has numbers that are too large.", remedy="Use other numbers."
+            "The formula divides by 0 or its numbers are too large.", remedy="Use other numbers."
         ) from None
 
 

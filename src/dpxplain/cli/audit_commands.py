@@ -29,7 +29,7 @@ from dpxplain.errors import BadRequest
 from dpxplain.ledger.protocol import AuditReport
 
 if TYPE_CHECKING:
-    from dpxplain.audit.privacy_audit import Finding
+    from dpxplain.audit.privacy_audit import DesignFinding
     from dpxplain.ledger.anchor import Anchor
     from dpxplain.ledger.ledger import SQLLedger
 
@@ -42,7 +42,7 @@ _DEFAULT_KEY = Path("~/.dpxplain-anchor.key")
 Key = Annotated[
     Path,
     typer.Option(
-        "--key", metavar="FILE", help="Signs anchors; keep it off the ledger's machine.",
+        "--key", metavar="FILE", help="The key that signs anchors; keep it off the ledger's machine.",
         envvar="DPXPLAIN_ANCHOR_KEY",
     ),
 ]  # fmt: skip
@@ -50,18 +50,18 @@ Key = Annotated[
 
 @audit_app.callback(invoke_without_command=True)
 def audit_root(context: typer.Context) -> None:
-    """The audit log, hash-chained: show, verify or anchor it. And audits of what is promised."""
+    """Show, verify or anchor the audit log, or test the privacy promise."""
     show_help(context)
 
 
 @audit_app.command("show")
 def show_audit(
-    after: Annotated[int, typer.Option("--after", metavar="ID", help="Only what follows this record.")] = 0,
-    limit: Annotated[int, typer.Option("--limit", help="At most so many records.")] = 500,
+    after: Annotated[int, typer.Option("--after", metavar="ID", help="Only records after this one.")] = 0,
+    limit: Annotated[int, typer.Option("--limit", help="Show at most this many records.")] = 500,
     place: LedgerPlace = None,
     as_json: o.Json = False,
 ) -> None:
-    """Every change of the ledger, oldest first.
+    """Show every change to the ledger, oldest first.
 
     \b
     Example:
@@ -85,26 +85,31 @@ def show_audit(
 @audit_app.command("verify")
 def verify_audit(
     head: Annotated[
-        str | None, typer.Option("--head", metavar="HASH", help="A head noted down earlier; must be there.")
+        str | None,
+        typer.Option(
+            "--head", metavar="HASH", help="A head that you noted earlier; the log must contain it."
+        ),
     ] = None,
     anchor: Annotated[
         Path | None,
         typer.Option(
-            "--anchor", metavar="FILE", help="Of audit anchor, or of a server; the log must go on from it."
+            "--anchor",
+            metavar="FILE",
+            help="An anchor file of audit anchor or of a server; the log must continue from it.",
         ),
     ] = None,
     full: Annotated[
         bool,
-        typer.Option("--full", help="From the beginning, however long it is."),
+        typer.Option("--full", help="Verify from the beginning, however long the log is."),
     ] = False,
     key: Key = _DEFAULT_KEY,
     place: LedgerPlace = None,
     as_json: o.Json = False,
 ) -> None:
-    """Recompute the log's chain of hashes and hold the ledger against it. Exit code 2 if broken or empty.
+    """Recompute the log's chain of hashes and compare the ledger with it. Exit code 2 if broken or empty.
 
-    Where a long log was found intact is remembered beside the key, signed: the next time it begins there.
-    A ledger of an older format is upgraded first, like by any other command, and the command says so.
+    The verified position of a long log is stored, signed, beside the key. The next verification starts there.
+    Like every command, it first upgrades a ledger of an older format, and says so.
 
     \b
     Example:
@@ -133,12 +138,16 @@ def verify_audit(
         _print_report(report)
         if since is not None and head is None and intact:
             note(
-                f"Records up to {since.records:,} were verified {_age_text(since.age)}: --full does it again."
+                f"Records up to {since.records:,} were verified {_age_text(since.age)}. Use --full to verify "
+                "them again."
             )
         if anchored is not None:
             _print_anchor(anchored, intact)
         elif intact:
-            note("Only an anchor or a head kept elsewhere proves that no record was cut off: audit anchor.")
+            note(
+                "To be sure that no records were cut off at the end, compare the log with an anchor or a "
+                "head that you keep elsewhere. To make an anchor: audit anchor"
+            )
     if not intact:
         raise typer.Exit(BROKEN)
 
@@ -151,9 +160,9 @@ def _last_verified(ledger: SQLLedger, key: Path) -> Anchor | None:
     if since is None or ledger.continues(since):
         return since
     warn(
-        f"The log does not go on from record {since.records:,}, up to which it was verified "
-        f"{_age_text(since.age)}: a backup was restored, or an older copy was put back. All of it is "
-        "verified now."
+        f"The log was verified up to record {since.records:,} {_age_text(since.age)}, but no longer "
+        "continues from there. A backup was restored, or an older copy was put back. Verifying the whole "
+        "log now."
     )
     return None
 
@@ -164,21 +173,24 @@ def _remember_verified(ledger: SQLLedger, key: Path) -> None:
     try:
         remember_verified(key, ledger.verified)
     except BadRequest as problem:
-        note(f"Not remembered, so the next verification begins at the start again. {problem}")
+        note(
+            "The verified position could not be stored, so the next verification starts from the beginning. "
+            f"{problem}"
+        )
 
 
 @audit_app.command("anchor")
 def anchor_audit(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Where the anchor is written; keep it elsewhere.")
+        Path, typer.Argument(metavar="FILE", help="The file to write; keep it away from the ledger.")
     ],
     key: Key = _DEFAULT_KEY,
     place: LedgerPlace = None,
     as_json: o.Json = False,
 ) -> None:
-    """Write a signed note of where the log stands, to hold it against later. Exit code 2 if it is broken.
+    """Write a signed note of the log's last record, for later comparison. Exit code 2 if the log is broken.
 
-    The key is made if it is missing. An earlier anchor in FILE is replaced only if the log goes on from it.
+    Creates the key if it is missing. Replaces an earlier anchor in FILE only if the log continues from it.
 
     \b
     Example:
@@ -199,22 +211,25 @@ def anchor_audit(
             show_json({"kind": "audit-report"} | json_fields(report) | {"intact": False})
         else:
             _print_report(report)
-            warn("No anchor was written.")
+            warn("The anchor was not written.")
         raise typer.Exit(BROKEN)
     write_anchor(file, anchor, secret)
     if as_json:
         show_json({"kind": "anchor", "file": str(file)} | json_fields(anchor))
     else:
         note(f"Anchored at record {anchor.records:,}, head {anchor.head}.")
-        note("Keep the file and the key where nobody who can write the ledger can write them.")
+        note("Keep the file and the key where people who can write the ledger cannot change them.")
 
 
 def _print_anchor(anchor: Anchor, intact: bool) -> None:
     """Prints the anchor with its age: an old one agrees with an old copy of the ledger."""
     age = f"made {anchor.time[:16].replace('T', ' ')} UTC, {_age_text(anchor.age)}"
     if intact:
-        note(f"It goes on from the anchor at record {anchor.records:,}, {age}.")
-        note("If you made a later one, verify with that: an old anchor agrees with an old ledger.")
+        note(f"The log continues from the anchor at record {anchor.records:,}, {age}.")
+        note(
+            "If you made a later anchor, verify with that one. An old anchor cannot show that newer records "
+            "are missing."
+        )
     else:
         note(f"The anchor at record {anchor.records:,} was {age}.")
 
@@ -240,13 +255,14 @@ def _print_report(report: AuditReport) -> None:
     if report.intact and not report.records:
         OUT.print("0 records: the log is empty, so nothing was verified.", style="bold")
         note(
-            "A ledger's file that was copied while it was in use looks like this: use dpxplain ledger backup."
+            "This happens if a ledger's file was copied while it was in use. To copy a ledger, use dpxplain "
+            "ledger backup."
         )
         return
     OUT.print(f"{report.records:,} records, {'intact' if report.intact else 'BROKEN'}.", style="bold")
     OUT.print(f"head {report.head}", soft_wrap=True)
     if not report.intact:
-        warn("The ledger was changed behind its own back. Compare it with a backup.")
+        warn("Somebody changed the ledger from outside DPXPlain. Compare it with a backup.")
 
 
 _COLUMNS = ("design", "neighbours", "releases", "ρ promised", "ρ at least", "promise")
@@ -256,26 +272,28 @@ _COLUMNS = ("design", "neighbours", "releases", "ρ promised", "ρ at least", "p
 def audit_privacy(
     design: Annotated[
         list[str] | None,
-        typer.Option("--design", metavar="NAME", help="Only designs with this in their name; repeatable."),
+        typer.Option("--design", metavar="NAME", help="Only designs whose name contains this; repeatable."),
     ] = None,
-    minutes: Annotated[
-        float, typer.Option("--minutes", min=0.05, max=600.0, help="How long it may take.")
-    ] = 25.0,
+    minutes: Annotated[float, typer.Option("--minutes", min=0.05, max=600.0, help="The time limit.")] = 25.0,
     seed: Annotated[
         int | None,
-        typer.Option("--seed", min=0, help="Repeats the same tables; the noise is the system's own."),
+        typer.Option("--seed", min=0, help="Uses the same tables again. The noise is still random."),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option("--workers", min=1, max=64, help="Processes; default: two, if there are.")
+        int | None,
+        typer.Option(
+            "--workers", min=1, max=64, help="The number of processes; default: two, if there are two cores."
+        ),
     ] = None,
     listing: Annotated[bool, typer.Option("--list", help="Only list the designs.")] = False,
     as_json: o.Json = False,
 ) -> int:
-    """Test the privacy promise on neighbouring tables, from outside. Exit code 5 if it is broken.
+    """Test the privacy promise from outside, on neighbouring tables. Exit code 5 if it is broken.
 
-    Made-up tables that differ by one row or person are asked the same thing again and again through the
-    public face; what tells them apart bounds ρ from below. It reads no data of yours and spends no budget.
-    All alarms together are false with a probability below one in a million. docs/audit.md has the method.
+    Asks the same question again and again about made-up tables that differ by one row or person, through the
+    public interface. The better the answers tell the tables apart, the larger the real ρ must be. Reads none
+    of your data and spends no budget. A false alarm has a probability below one in a million.
+    docs/audit.md has the method.
 
     \b
     Example:
@@ -286,7 +304,7 @@ def audit_privacy(
 
     names = [name for name in designs() if not design or any(word in name for word in design)]
     if not names:
-        raise BadRequest("No design has such a name.", remedy="See: dpxplain audit privacy --list")
+        raise BadRequest("No design has this name.", remedy="See: dpxplain audit privacy --list")
     if listing:
         _list(names, as_json=as_json)
         return OK
@@ -341,7 +359,7 @@ def _list(names: list[str], *, as_json: bool) -> None:
     )
 
 
-def _payload(findings: list[Finding], seed: int, minutes: float) -> dict[str, object]:
+def _payload(findings: list[DesignFinding], seed: int, minutes: float) -> dict[str, object]:
     rows = [
         asdict(finding) | {"reached": finding.evidence.reached, "violation": finding.violation}
         for finding in findings
@@ -355,7 +373,7 @@ def _payload(findings: list[Finding], seed: int, minutes: float) -> dict[str, ob
     }
 
 
-def _print(findings: list[Finding], violated: list[Finding], seed: int) -> None:
+def _print(findings: list[DesignFinding], violated: list[DesignFinding], seed: int) -> None:
     print_table(
         _COLUMNS,
         [
@@ -372,7 +390,7 @@ def _print(findings: list[Finding], violated: list[Finding], seed: int) -> None:
     for finding in violated:
         OUT.print(f"{finding.design}: {finding.violation}.", style="red")
     OUT.print(f"{_number(len(findings), 'design')}, {_number(len(violated), 'violation')}.", style="bold")
-    note(f"Lower bounds have 95% confidence. The same tables again: --seed {seed}")
+    note(f"The lower bounds have 95% confidence. To use the same tables again: --seed {seed}")
 
 
 def _number(count: int, noun: str) -> str:

@@ -44,8 +44,8 @@ class CodedColumn:
         if len(set(typed)) < len(typed):
             repeated = next(text for text, value in zip(texts, typed, strict=True) if typed.count(value) > 1)
             raise BadRequest(
-                f"The code book lists {repeated!r} twice for a column of {kind}.",
-                remedy="Write each code once: 1 and 01 are one number.",
+                f"The code book lists {repeated!r} twice for one column.",
+                remedy="List each code once. 1 and 01 are the same number.",
             )
         return typed
 
@@ -63,17 +63,17 @@ def read_codebook(path: Path) -> Codebook:
     kind = path.suffix.lower()
     if kind not in (".csv", ".tsv", ".yaml", ".yml"):
         raise BadRequest(
-            f"{path} is no code book that can be read.",
-            remedy="Use a CSV file with the columns column, value and label, or YAML.",
+            f"{path} is not a code book: its name must end in .csv, .tsv, .yaml or .yml.",
+            remedy="Use a CSV file with the columns column, value and label, or a YAML file.",
         )
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
-        raise BadRequest(f"{path} cannot be read.", remedy="Name a code book in UTF-8.") from None
+        raise BadRequest(f"Cannot read {path}.", remedy="Name an existing file in UTF-8.") from None
     book = _from_yaml(text, path) if kind in (".yaml", ".yml") else _from_csv(text, path, kind)
     if not book:
         raise BadRequest(
-            f"The code book {path} names no column.", remedy="Give it lines of column, value and label."
+            f"The code book {path} is empty.", remedy="Add lines with a column, a value and a label."
         )
     return book
 
@@ -82,8 +82,8 @@ def check_names(book: Codebook, names: Collection[str]) -> None:
     """Refuses a code book of another table."""
     if book and book.keys().isdisjoint(names):
         raise SourceError(
-            "The code book names no column of the source.",
-            remedy="Its columns must be called as in the data, in the same upper and lower case.",
+            "The code book names no column of the data.",
+            remedy="Write the column names as in the data, including upper and lower case.",
         )
 
 
@@ -95,8 +95,8 @@ def _from_csv(text: str, path: Path, kind: str) -> Codebook:
     column = _first(names, _COLUMN)
     if column is None or not {*_VALUE, *_LABEL, *_LOW} & names.keys():
         raise BadRequest(
-            f"The first line of {path} does not name a code book's columns.",
-            remedy="It must have column, and value, label, low or high.",
+            f"The first line of {path} does not name the columns of a code book.",
+            remedy="Name a column called column, and at least one of value, label, low and high.",
         )
     book: dict[str, CodedColumn] = {}
     for row in reader:
@@ -121,11 +121,11 @@ def _from_yaml(text: str, path: Path) -> Codebook:
     try:
         raw = yaml.safe_load(text)
     except yaml.YAMLError:
-        raise BadRequest(f"{path} is not valid YAML.", remedy="Mend the code book.") from None
+        raise BadRequest(f"{path} is not valid YAML.", remedy="Correct the code book.") from None
     columns = raw.get("columns", raw) if isinstance(raw, dict) else None
     if not isinstance(columns, dict):
         raise BadRequest(
-            f"{path} is no code book.", remedy="Its YAML must map each column to its values or label."
+            f"{path} is not a code book.", remedy="Write each column's name with its values or label."
         )
     return {str(name): _coded(entry, path) for name, entry in columns.items()}
 
@@ -136,7 +136,7 @@ def _coded(entry: Any, path: Path) -> CodedColumn:
     if isinstance(entry, list):
         return CodedColumn(values={_text(value): "" for value in entry})
     if not isinstance(entry, dict):
-        raise BadRequest(f"{path} is no code book.", remedy="Map each column to its values or its label.")
+        raise BadRequest(f"{path} is not a code book.", remedy="Give each column its values or a label.")
     if not {"values", "label", "bounds", "description"} & entry.keys():
         return CodedColumn(values={_text(value): str(label or "") for value, label in entry.items()})
     values, bounds = entry.get("values") or {}, entry.get("bounds")
@@ -155,8 +155,8 @@ def _bounds(low: Any, high: Any, path: Path) -> tuple[float, float]:
         bounds = (1.0, 0.0)
     if not (bounds[0] < bounds[1] and math.isfinite(bounds[1] - bounds[0])):
         raise BadRequest(
-            f"{path} has bounds that are no two finite numbers, the lower one first.",
-            remedy="Mend the code book.",
+            f"{path} has bounds that are not two finite numbers, the lower one first.",
+            remedy="Correct the bounds in the code book.",
         )
     return bounds
 

@@ -1,4 +1,4 @@
-"""All commands by name, each imported only when it is run or listed, and how one is run.
+"""All commands by name, each imported only when it is run or listed; and `run`, which runs one.
 
 Exit codes: 0 ok, 1 internal error, 2 bad request, 3 budget exhausted, 4 a schema that fits with warnings, 5
 an audit that found a promise broken; 130 interrupted, 141 reader gone.
@@ -76,10 +76,10 @@ class _LazyCommands(MutableMapping[str, Any]):
         return name in HOMES
 
     def __setitem__(self, name: str, command: Any) -> None:
-        raise TypeError("The commands are those of this module's table.")
+        raise TypeError("The table of commands is fixed.")
 
     def __delitem__(self, name: str) -> None:
-        raise TypeError("The commands are those of this module's table.")
+        raise TypeError("The table of commands is fixed.")
 
 
 @cache
@@ -106,9 +106,11 @@ app = typer.Typer(
 def root(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The version, or this text, as JSON.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the version, or this help, as JSON.")
+    ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="On an unforeseen error, show its kind and place.")
+        bool, typer.Option("--debug", help="Show the type and place of an unexpected error.")
     ] = False,
 ) -> None:
     """Differentially private answers that explain themselves.
@@ -118,7 +120,7 @@ def root(
       [cyan]dpxplain demo[/cyan]
       [cyan]dpxplain query -e adult --rho 0.1[/cyan] \\
         [cyan]"SELECT sex, COUNT(*) FROM adult GROUP BY sex"[/cyan]
-      [cyan]dpxplain prepare -e adult --rho 0.1[/cyan]  # from now on every why is free
+      [cyan]dpxplain prepare -e adult --rho 0.1[/cyan]  # then every explanation is free
       [cyan]dpxplain explain -e adult Male Female[/cyan]
     """
     if version:
@@ -135,7 +137,7 @@ def root(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the command line of a process of its own, and returns its exit code."""
+    """Runs the command line of this process and returns its exit code."""
     for stream in (sys.stdout, sys.stderr):
         # A terminal whose encoding lacks ρ shows a question mark instead of failing.
         if hasattr(stream, "reconfigure"):
@@ -180,7 +182,7 @@ def _run(words: Sequence[str], as_json: bool, debug: bool) -> int:
 
 @contextmanager
 def _help_as_json(is_json: bool) -> Iterator[None]:
-    """Prints what the block would print on stdout, a help text, as JSON instead."""
+    """Prints the help text that the block would print on stdout as JSON instead."""
     if not is_json:
         yield
         return
@@ -195,7 +197,7 @@ def _check_text(words: Sequence[str]) -> None:
         "".join(words).encode()
     except UnicodeEncodeError:
         raise BadRequest(
-            "The command line is not valid UTF-8.", remedy="Check the terminal's encoding."
+            "The command line is not valid UTF-8.", remedy="Check the encoding of the terminal."
         ) from None
 
 
@@ -207,5 +209,5 @@ def _report_safely(error: BaseException, as_json: bool, debug: bool) -> int:
 
 
 def _wants_json(words: Sequence[str]) -> bool:
-    """Whether errors are printed as JSON; decided before parsing, since parsing may fail."""
+    """Whether errors are printed as JSON; decided before parsing, which may fail."""
     return "--json" in words or "--format=json" in words or ("--format", "json") in pairwise(words)

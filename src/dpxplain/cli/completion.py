@@ -1,6 +1,6 @@
 """What a Tab completes: public things only, read from the schema and the ledger.
 
-Whatever goes wrong, nothing is offered: a message would end up in the middle of the line that somebody types.
+On any error it offers nothing: a message would appear in the middle of the command line.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _NEEDS_NO_QUOTES = re.compile(r"[\w.+-]+")
 
 
 def complete_group(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The groups of the answer that the command would be about."""
+    """The groups of the answer that the command would be about, also by the labels of their values."""
     with suppress(Exception), _answer(ctx) as answer:
-        return _beginning(incomplete, (row.label for row in answer))
+        return _beginning(incomplete, [*(row.label for row in answer), *answer.groups.value_labels])
     return []
 
 
@@ -51,7 +51,7 @@ def complete_example(incomplete: str) -> list[str]:
 
 
 def _beginning(incomplete: str, words: Iterable[str]) -> list[str]:
-    """The words that begin so; those that the shell would split are left out."""
+    """The words with this beginning, without those that the shell would split."""
     return [word for word in words if word.startswith(incomplete) and _NEEDS_NO_QUOTES.fullmatch(word)]
 
 

@@ -1,4 +1,4 @@
-"""`dpxplain data`, for curators: whether the data are those of the answers so far, and accepting new ones."""
+"""`dpxplain data`, for curators: shows whether the data have changed, and accepts new data."""
 
 from __future__ import annotations
 
@@ -44,13 +44,16 @@ LedgerOption = Annotated[
 ]  # fmt: skip
 VersionName = Annotated[
     str | None,
-    typer.Argument(metavar="VERSION", help="Its name; default: the version these data had, or today's date."),
+    typer.Argument(
+        metavar="VERSION",
+        help="The version's name; default: the name these data had before, or today's date.",
+    ),
 ]
 
 
 @data_app.callback(invoke_without_command=True)
 def data_root(context: typer.Context) -> None:
-    """Versions of the data: have they changed, and may new ones be answered from."""
+    """Show whether the data have changed, and accept new data."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -83,15 +86,15 @@ class DataReport:
         version = _named(self.declared)
         elsewhere = f" They are the data of {_named(self.fitting[-1])}." if self.fitting else ""
         return {
-            "missing": f"There is no file to compare with {version}.",
-            "new": f"{version} was not asked yet: it takes the data of its first charge.".capitalize(),
-            "same": f"The data are those of {version}.",
-            "changed": f"The data are not those of {version}: nothing is answered.{elsewhere}",
+            "missing": f"There is no data file to compare with {version}.",
+            "new": f"Nobody has queried {version} yet. The first query will record which data belong to it.",
+            "same": f"The data have not changed since {version}.",
+            "changed": f"The data have changed since {version}, so queries are refused.{elsewhere}",
         }[self.state]
 
 
 def status(place: Place, ledger: LedgerOption = None, as_json: o.Json = False) -> None:
-    """Whether the data are still those that answers were given on. Exit code 2 if they are not.
+    """Show whether the data have changed since they were last queried. Exit code 2 if they have.
 
     \b
     Example:
@@ -106,7 +109,7 @@ def status(place: Place, ledger: LedgerOption = None, as_json: o.Json = False) -
         _print(report, charges)
     if report.state == "changed":
         if not as_json:
-            suggest("To answer from the present data:", "data", "accept", *place.words)
+            suggest("To query the present data:", "data", "accept", *place.words)
         raise typer.Exit(BAD_REQUEST)
 
 
@@ -117,9 +120,9 @@ def accept(
     ledger: LedgerOption = None,
     as_json: o.Json = False,
 ) -> None:
-    """Declare the present data as a new version, or go back to an old one, in the schema file.
+    """Accept the present data as a new version, or as an old one, and write its name into the schema file.
 
-    A new version starts without answers, under the same budget. Earlier answers stay in the history.
+    A new version starts without answers and shares the budget. Earlier answers stay in the history.
 
     \b
     Example:
@@ -127,12 +130,15 @@ def accept(
     """
     if place.example is not None:
         raise BadRequest(
-            "Bundled data have one version.", remedy="Copy the data and the schema, and pass --schema."
+            "The example data sets have a single version.",
+            remedy="Copy the data and the schema, and pass --schema.",
         )
     with _opened(place, ledger) as opened:
         report = _report(place, opened)
         if report.digest is None:
-            raise SourceError("There is no file to accept.", remedy="Pass --data PATH, or set table.source.")
+            raise SourceError(
+                "There is no data file to accept.", remedy="Pass --data PATH, or set table.source."
+            )
         name = version if version is not None else _default_name(report)
         _check_name(name, report)
         file = place.schema_file
@@ -145,9 +151,9 @@ def accept(
     if as_json:
         show_json({"kind": "data-version", "dataset": report.dataset, "version": name, "schema": str(file)})
         return
-    OUT.print(f"{_named(name).capitalize()} of {report.dataset} is declared in {file}.", style="bold")
+    OUT.print(f"{_capitalised(_named(name))} of {report.dataset} is now in {file}.", style="bold")
     note(
-        f"Answers of other versions stay in the history and are not used. "
+        f"Answers from other versions stay in the history and are not used. "
         f"{amount(budget.remaining)} of {amount(budget.limit)} ρ is left."
     )
 
@@ -164,8 +170,8 @@ def _opened(place: Place, ledger: str | None, *, read_only: bool = False) -> Ite
 
     if place.server is not None:
         raise BadRequest(
-            "The data of a server are looked at where they lie.",
-            remedy="Run it there, with --schema FILE.toml and --ledger PLACE.",
+            "This command needs the data, which are on the server.",
+            remedy="Run it on the server, with --schema FILE.toml and --ledger PLACE.",
         )
     if read_only and find_ledger(ledger, workspace=place.workspace).is_unused:
         with closing(open_workspace_ledger(place.declared, place.workspace).ledger) as unused:
@@ -196,7 +202,9 @@ def _print(report: DataReport, charges: dict[str | None, float]) -> None:
         )
         for version in report.versions
     ]
-    print_table(("version", "since (UTC)", "by", "ρ spent", "data"), rows, empty="No version was asked yet.")
+    print_table(
+        ("version", "since (UTC)", "by", "ρ spent", "data"), rows, empty="No version has been queried yet."
+    )
     if None in charges:
         note(f"{amount(charges[None])} ρ was spent before versions were recorded.")
     if report.state == "changed":
@@ -228,6 +236,11 @@ def _named(version: str) -> str:
     return f"version {version!r}" if version else "the version without a name"
 
 
+def _capitalised(text: str) -> str:
+    """The text with its first letter in upper case; the rest, such as a version's name, unchanged."""
+    return text[:1].upper() + text[1:]
+
+
 def _default_name(report: DataReport) -> str:
     """The version that the data had before, or today's date."""
     if report.fitting:
@@ -247,10 +260,10 @@ def _numbered(name: str) -> Iterator[str]:
 
 def _check_name(name: str, report: DataReport) -> None:
     if not name.isprintable() or len(name) > _LONGEST_NAME:
-        raise BadRequest("That is no name for a version.", remedy="Use a short text such as 2026-11.")
+        raise BadRequest("This cannot be a version's name.", remedy="Use a short text such as 2026-11.")
     if name in [version.version for version in report.versions] and name not in report.fitting:
         raise BadRequest(
-            f"{_named(name).capitalize()} names other data already.", remedy="Choose another name."
+            f"{_capitalised(_named(name))} is already used for other data.", remedy="Choose another name."
         )
 
 
@@ -259,7 +272,8 @@ def _declare(file: Path, version: str) -> None:
     from dpxplain.model.schema import Schema
 
     by_hand = BadRequest(
-        f"{file} cannot be edited.", remedy=f"Write it into [table] yourself: version = {json.dumps(version)}"
+        f"Cannot edit {file}.",
+        remedy=f"Add this line below [table] yourself: version = {json.dumps(version)}",
     )
     file = file.resolve()  # a link stays one
     try:

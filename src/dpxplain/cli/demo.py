@@ -21,8 +21,7 @@ SQL = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_statu
 GROUPS = ("Married-civ-spouse", "Never-married")
 OTHERS = ("Married-civ-spouse", "Divorced")
 PAPER = (  # measured on this question, k = 5, 95% intervals
-    "The published mechanism needs ρ = 2, a hundred times as much, for a blunter table: influence intervals "
-    "about 140 wide and rank intervals of about 34 places, where ρ = 0.02 now gives about 109 and 2.3."
+    "The published mechanism needs a hundred times this budget for a less precise table (docs/study.md)."
 )
 REPORT = "dpxplain-demo.html"
 _PAUSE_SECONDS = 0.7
@@ -46,7 +45,6 @@ def demo(
     """
     from dpxplain.cli.explain_commands import check_writable
     from dpxplain.cli.workspace import one_aggregate
-    from dpxplain.render.words import row_sentence
     from dpxplain.wire.answer_payloads import answer_payload
     from dpxplain.wire.payloads import explanation_payload, prepared_payload
 
@@ -64,11 +62,13 @@ def demo(
         with progress.running("Answering"):
             answer = one_aggregate(session.query(SQL, rho), None)
         tour.result(answer)
-        tour.say("Each value carries noise that hides every person; its interval says how far off it may be.")
+        tour.say(
+            "Each value carries random noise that hides every person. Its interval holds the true value."
+        )
 
-        tour.step("2  Why?", "Married people earn more often. Is that real, or could the noise have made it?")
+        tour.step("2  Why?", "Married people are high earners more often. Is that real, or only noise?")
         tour.quote(f"dpxplain why -e adult {GROUPS[0]} {GROUPS[1]}")
-        tour.say("Price: nothing, it only looks at what was released.")
+        tour.say("Price: free. The question uses only the answer above.")
         question = answer.why(*GROUPS)
         tour.result(question)
 
@@ -85,10 +85,9 @@ def demo(
         with progress.running("Explaining"):
             table = question.explain(k=k)
         tour.result(table)
-        tour.say(f"The first line in words: {row_sentence(table, table[0])}")
         tour.say(PAPER)
 
-        tour.step("5  Ask again", "Another pair of groups, any number of whys:")
+        tour.step("5  Ask again", "Explain another pair of groups, as often as you like:")
         tour.quote(f"dpxplain explain -e adult --k 3 {OTHERS[0]} {OTHERS[1]}")
         another = answer.why(*OTHERS)
         tour.say(price_in_words(another.preview(k=3).price))
@@ -146,15 +145,15 @@ class _Tour:
 
     def close(self, budget: Budget, report: Path) -> None:
         from dpxplain.privacy.accounting import epsilons
-        from dpxplain.results.formats import at_most
+        from dpxplain.words.numbers import at_most
 
         if self._silent:
             return
         self._rule("What it cost")
         self.say(
             f"ρ = {amount(budget.spent)} of {amount(budget.limit)}, which is ε = "
-            f"{at_most(epsilons(budget).spent)} at δ = {budget.delta:g}. Every further why on this "
-            "answer is free."
+            f"{at_most(epsilons(budget).spent)} at δ = {budget.delta:g}. Every further explanation "
+            "of this answer is free."
         )
         OUT.print(Text.assemble(("Report  ", "bold"), str(report), ("   open it in a browser", "dim")))
         OUT.print()

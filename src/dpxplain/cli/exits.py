@@ -1,11 +1,10 @@
-"""Errors as one sentence, as JSON, and as an exit code.
+"""Errors as text, as JSON, and as an exit code.
 
 An unexpected exception may quote the data, so its text is never shown; --debug shows its type and place.
 """
 
 from __future__ import annotations
 
-import re
 import traceback
 from pathlib import Path
 
@@ -49,21 +48,18 @@ def _as_dpxplain_error(error: BaseException) -> DPXPlainError:
         message = error.format_message()
         return BadRequest(message, remedy=_usage_remedy(message, command) or f"See: {command} --help")
     return InternalError(
-        "DPXPlain failed in a way it did not foresee; its message is held back, as it could quote the data.",
-        remedy="Add --debug to see what kind of error it was and where, and report that.",
+        "DPXPlain failed unexpectedly. The error message is not shown, because it could quote the data.",
+        remedy="Add --debug to see the type of the error and where it happened, and report both.",
     )
 
 
 def _usage_remedy(message: str, command: str) -> str:
-    """What to do about mistakes that many make at first."""
-    if re.search(r"--eps(ilon)?\b", message):
+    """The remedy for a limit in ε, which only requests take."""
+    mistake, _, offered = message.partition("(")
+    if "--eps" in mistake and "--epsilon" not in offered:
         return (
-            "Budgets are given as --rho (zero-concentrated differential privacy), which adds up over "
-            "requests; ε = 1 at δ = 1e-6 is --rho 0.0243, and dpxplain budget shows both."
-        )
-    if message.startswith("Missing option") and "--rho" in message and " allow " not in command:
-        return (
-            "Say how much privacy budget to spend: --rho 0.1; with --dry-run it shows what that buys, free."
+            "Budgets and limits are given as --rho, because ρ adds up over requests and ε does not. "
+            "ε = 1 at δ = 1e-6 is --rho 0.0243. dpxplain budget shows both."
         )
     return ""
 
@@ -85,7 +81,7 @@ def _print_error(error: DPXPlainError, where: str) -> None:
 
 
 def pointer(error: QueryRefused, width: int) -> Text:
-    """The offending line of the SQL with a caret under the offending words."""
+    """The line of the SQL with carets under the words that the error is about."""
     assert error.start is not None
     assert error.line is not None
     assert error.column is not None
@@ -106,8 +102,8 @@ def pointer(error: QueryRefused, width: int) -> Text:
 
 def _interruption(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
-        return "Interrupted. A request that had begun stays charged; dpxplain history shows it."
-    return "Cancelled; nothing was spent."
+        return "Interrupted. If the request had begun, its charge stays; see dpxplain history."
+    return "Cancelled. Nothing was spent."
 
 
 def _place(error: BaseException) -> str:

@@ -21,13 +21,15 @@ def experiment(
         int | None, typer.Option("--runs", min=1, help="Repetitions; default: 10, as in the paper.")
     ] = None,
     minutes: Annotated[
-        float, typer.Option("--minutes", min=0.1, max=600.0, help="Start nothing after so many minutes.")
+        float,
+        typer.Option("--minutes", min=0.1, max=600.0, help="Start no new part after this many minutes."),
     ] = 55.0,
     short: Annotated[
         bool, typer.Option("--short", help="Small tables and few repetitions, for a quick look.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FOLDER", help="For CSVs, charts and report.html.")
+        Path | None,
+        typer.Option("--out", metavar="FOLDER", help="The folder for CSVs, charts and report.html."),
     ] = None,
     cps: Annotated[
         Path | None, typer.Option("--cps", metavar="FILE", help="A real IPUMS-CPS extract (CSV).")
@@ -41,10 +43,10 @@ def experiment(
     ] = None,
     as_json: o.Json = False,
 ) -> int:
-    """Reproduce tables and figures of the paper, with ours beside them. Works in a clone only.
+    """Reproduce the paper's tables and figures, with ours beside them. Works only in a clone.
 
-    Noise comes from seeds and tables are generated or public: nothing is private, and no budget is spent.
-    Finished parts are kept, so that a run that was interrupted resumes. docs/experiments.md has the results.
+    Noise comes from seeds, and tables are generated or public, so it spends no budget. It keeps finished
+    parts: an interrupted run resumes. docs/experiments.md has the results.
 
     \b
     Example:
@@ -83,8 +85,8 @@ def _clone() -> Path:
         if (root / "experiments" / "__main__.py").is_file() and _is_ours(root / "pyproject.toml"):
             return root
     raise BadRequest(
-        "The experiments are not part of the installed package; they need a clone of the repository.",
-        remedy="Run the command inside a clone, or there: make experiments",
+        "The installed package does not include the experiments. They need a clone of the repository.",
+        remedy="Run the command inside a clone, or run make experiments there.",
     )
 
 

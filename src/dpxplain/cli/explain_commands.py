@@ -1,16 +1,17 @@
-"""`dpxplain explain`, `ratio` and `story`: the predicates behind a difference, a ratio or a share."""
+"""`dpxplain explain`, `ratio` and `story`: the conditions behind a difference, a ratio or a share."""
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dpxplain.cli import options as o
-from dpxplain.cli.screen import Format, Progress, approved, note, present
+from dpxplain.cli.screen import Progress, approved, note, present
 from dpxplain.cli.workspace import AnswerChoice, Place, QuestionOptions, TypedQuestion
 from dpxplain.errors import BadRequest
 
@@ -24,6 +25,7 @@ UNPREPARED_RHO = 0.5
 def explain(
     groups: o.Groups = None,
     rho: o.RhoUnlessPrepared = None,
+    epsilon: o.Epsilon = None,
     k: o.K = 5,
     *,
     family: o.FamilyOptions,
@@ -36,9 +38,10 @@ def explain(
     place: Place,
     curator: o.Curator = False,
     report: o.Report = None,
+    by_influence: o.ByInfluence = False,
     output: o.Output,
 ) -> None:
-    """Explain a difference: the k most influential conditions (phase 3). Free after prepare.
+    """Explain a difference: which conditions shrink it, and by how much (phase 3). Free after prepare.
 
     \b
     Examples:
@@ -55,48 +58,68 @@ def explain(
     if report is not None:
         check_writable(Path(report))  # before spending, not after
     _explain(
-        typed, arguments, rho, place, output.form, dry_run=dry_run, yes=yes, curator=curator, report=report
+        typed,
+        arguments,
+        (rho, epsilon),
+        place,
+        output,
+        by_influence=by_influence,
+        dry_run=dry_run,
+        yes=yes,
+        curator=curator,
+        report=report,
     )
 
 
 def _explain(
     typed: TypedQuestion,
     arguments: dict[str, Any],
-    rho: float | None,
+    price: tuple[float | None, float | None],
     place: Place,
-    form: Format,
+    output: o.Output,
     *,
+    by_influence: bool = False,
     dry_run: bool = False,
     yes: bool = False,
     curator: bool = False,
     report: str | None = None,
 ) -> None:
-    """Shows the price, asks for approval, explains and prints."""
+    """Shows the price, asks for approval, explains and prints. `price` is --rho and --epsilon."""
     from dpxplain.wire.payloads import explanation_payload
 
     progress = Progress()
     with place.read_only_session() as session:
-        preview = preview_explanation(typed.ask(session, place), rho, **arguments)
-    if not approved(preview, dry_run=dry_run, yes=yes, format=form):
+        preview = preview_explanation(typed.ask(session, place), *price, **arguments)
+    if not approved(preview, dry_run=dry_run, yes=yes, format=output.form, notes=output.notes):
         return
     is_stored = preview.price.free and not curator
     with (
         place.read_only_session() if is_stored else place.measuring_session(progress, curator=curator)
     ) as session:
         with progress.running("Explaining"):
-            # At the price shown, which is nothing if the answer is prepared.
-            approved_rho = rho if rho is not None else preview.price.rho or None
-            table = typed.ask(session, place).explain(**arguments, rho=approved_rho)
+            rho, epsilon = price
+            if price == (None, None):  # at the price shown, which is nothing if the answer is prepared
+                rho = preview.price.rho or None
+            table = typed.ask(session, place).explain(**arguments, rho=rho, epsilon=epsilon)
+            table = table.sorted_by_influence() if by_influence else table
             truth = table.truth() if curator else None
-        present(table, lambda: explanation_payload(table, session.budget, truth), form, truth)
+        payload = partial(explanation_payload, table, session.budget, truth)
+        present(table, payload, output.form, truth, notes=output.notes)
         if report is not None:
             with progress.running("Writing the report"):
                 note(f"Report: {table.save(report)}")
 
 
 def ratio(
-    groups: Annotated[list[str], typer.Argument(metavar="A B", help="Why is A so high as a multiple of B?")],
+    groups: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="A B",
+            help="Two groups, to explain A divided by B; or one group, for its share of the total.",
+        ),
+    ],
     rho: o.RhoUnlessPrepared = None,
+    epsilon: o.Epsilon = None,
     k: o.K = 5,
     *,
     family: o.FamilyOptions,
@@ -106,9 +129,10 @@ def ratio(
     population: o.Population = False,
     yes: o.Yes = False,
     place: Place,
+    by_influence: o.ByInfluence = False,
     output: o.Output,
 ) -> None:
-    """Explain the ratio of two groups, or with one group its share: COUNT, SUM or AVG. Free after prepare.
+    """Explain the ratio of two groups, or the share of one, by COUNT, SUM or AVG. Free after prepare.
 
     \b
     Examples:
@@ -118,16 +142,22 @@ def ratio(
     share = len(groups) == 1
     options = QuestionOptions(None, at_least, confidence, population=population, ratio=not share, share=share)
     typed = TypedQuestion(groups, choice, options)
-    _explain(typed, family.arguments(place.declared) | {"k": k}, rho, place, output.form, yes=yes)
+    arguments = family.arguments(place.declared) | {"k": k}
+    _explain(typed, arguments, (rho, epsilon), place, output, by_influence=by_influence, yes=yes)
 
 
 def story(
     groups: o.Groups = None,
     rho: Annotated[
         float | None,
-        typer.Option("--rho", help="Budget to spend, once for all stories; default: tell what is prepared."),
+        typer.Option(
+            "--rho", help="Privacy budget to spend, once for all stories; default: free if it is prepared."
+        ),
     ] = None,
-    levels: Annotated[int | None, typer.Option("--levels", help="Steps at most: 1, 2 or 3.")] = None,
+    epsilon: o.Epsilon = None,
+    levels: Annotated[
+        int | None, typer.Option("--levels", help="The largest number of steps: 1, 2 or 3.")
+    ] = None,
     *,
     attributes: o.Attributes = None,
     exclude: o.Exclude = None,
@@ -142,7 +172,7 @@ def story(
     report: o.Report = None,
     output: o.Output,
 ) -> None:
-    """A short story of a difference: what explains most, within it the next, and what remains.
+    """Break a difference down step by step: the condition that explains most, then the next, then the rest.
 
     \b
     Examples:
@@ -159,36 +189,39 @@ def story(
         check_writable(Path(report))
     progress = Progress()
     with place.read_only_session() as session:
-        preview = typed.ask(session, place).preview_story(rho, levels=levels, **chosen)
-    if not approved(preview, dry_run=dry_run, yes=yes, format=output.form):
+        preview = typed.ask(session, place).preview_story(rho, epsilon=epsilon, levels=levels, **chosen)
+    if not approved(preview, dry_run=dry_run, yes=yes, format=output.form, notes=output.notes):
         return
     with place.read_only_session() if preview.price.free else place.measuring_session(progress) as session:
         with progress.running("Telling"):
-            story = typed.ask(session, place).story(rho, levels=levels, **chosen)
-        present(story, lambda: story_payload(story, session.budget), output.form)
+            story = typed.ask(session, place).story(rho, epsilon=epsilon, levels=levels, **chosen)
+        present(story, lambda: story_payload(story, session.budget), output.form, notes=output.notes)
         if report is not None:
             note(f"Report: {story.save(report)}")
 
 
-def preview_explanation(question: Question, rho: float | None, **arguments: Any) -> ExplanationPreview:
-    """The price of an explanation; without a ρ it is free if the answer is prepared, and else 0.5."""
+def preview_explanation(
+    question: Question, rho: float | None, epsilon: float | None, **arguments: Any
+) -> ExplanationPreview:
+    """The price of an explanation; if none is given, it is free for a prepared answer and else ρ 0.5."""
     from dpxplain.errors import ExplanationError
 
-    if rho is None:
+    if rho is None and epsilon is None:
         with suppress(ExplanationError):  # not prepared; any other error is raised again below
             prepared: ExplanationPreview = question.preview(**arguments)
             return prepared
-    priced: ExplanationPreview = question.preview(**arguments, rho=UNPREPARED_RHO if rho is None else rho)
+        rho = UNPREPARED_RHO
+    priced: ExplanationPreview = question.preview(**arguments, rho=rho, epsilon=epsilon)
     return priced
 
 
 def check_writable(path: Path) -> None:
-    """Refuses a report that could not be written, before anything is spent."""
+    """Refuses a report that cannot be written, before anything is spent."""
     from dpxplain.model.display import check_report_name
 
     check_report_name(path)
     folder = path.absolute().parent
     if path.is_dir() or not folder.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
         raise BadRequest(
-            f"A report cannot be written to {path}.", remedy="Name a file in a folder that exists."
+            f"The report cannot be written to {path}.", remedy="Name a file in a folder that exists."
         )

@@ -37,13 +37,13 @@ BROKEN = 2
 
 @ledger_app.callback(invoke_without_command=True)
 def ledger_root(context: typer.Context) -> None:
-    """The ledger itself: begin one, see whether it lost anything, back it up, restore it, declare a loss."""
+    """Create, check, back up or restore a ledger, or declare a loss."""
     show_help(context)
 
 
 @ledger_app.command("create")
 def create_ledger(place: LedgerPlace = None, as_json: o.Json = False) -> None:
-    """Begin a new, empty ledger; refused where there is one.
+    """Create an empty ledger. Fails if there is one already.
 
     \b
     Example:
@@ -52,8 +52,8 @@ def create_ledger(place: LedgerPlace = None, as_json: o.Json = False) -> None:
     with ledger_at(place, create=True) as ledger:
         if not ledger.is_new:
             raise BadRequest(
-                f"{ledger.name} exists, with {ledger.head()[0]:,} records.",
-                remedy="Use it as it is, or name another place with --ledger.",
+                f"{ledger.name} already exists, with {ledger.head()[0]:,} records.",
+                remedy="Use this ledger, or name another place with --ledger.",
             )
         name = ledger.name
     if as_json:
@@ -62,7 +62,7 @@ def create_ledger(place: LedgerPlace = None, as_json: o.Json = False) -> None:
 
 @ledger_app.command("status")
 def status(place: LedgerPlace = None, anchor: AnchorPlace = None, as_json: o.Json = False) -> None:
-    """Where the log stands, and whether it goes on from its anchor. Exit code 2 if not: nothing is charged.
+    """Show the log's last record, and whether the log continues from its anchor. Exit code 2 if it does not.
 
     \b
     Example:
@@ -85,15 +85,20 @@ def status(place: LedgerPlace = None, anchor: AnchorPlace = None, as_json: o.Jso
 
 @ledger_app.command("backup")
 def back_up(
-    file: Annotated[Path, typer.Argument(metavar="DEST", help="A new file, or a folder for a dated one.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DEST", help="A new file, or a folder, which gets a file with the date in its name."
+        ),
+    ],
     place: LedgerPlace = None,
     anchor: AnchorPlace = None,
     as_json: o.Json = False,
 ) -> None:
-    """Copy the ledger to a new file, of a running server too, and verify the copy.
+    """Copy the ledger to a new file and verify the copy. Works while a server runs.
 
-    The copy is a SQLite ledger also if the original is in PostgreSQL: every command can read it. Exit code 2
-    if the ledger is broken or behind its anchor.
+    The copy is always a SQLite ledger, which every command can read. Exit code 2 if the ledger is broken or
+    behind its anchor.
 
     \b
     Example:
@@ -109,29 +114,29 @@ def back_up(
     else:
         for broken in report.problems:
             OUT.print(broken, style="red")
-        note(f"{report.records:,} records, {'intact' if report.intact else 'BROKEN'}, are in {target}.")
+        note(f"Copied {report.records:,} records, {'intact' if report.intact else 'BROKEN'}, to {target}.")
         note(f"head {report.head}")
         _print_problem(problem, lost)
     if not report.intact:
-        warn("The ledger itself is broken; see: dpxplain audit verify")
+        warn("The ledger itself is broken. See: dpxplain audit verify")
     if problem is not None or not report.intact:
         raise typer.Exit(BROKEN)
 
 
 @ledger_app.command("restore")
 def restore(
-    file: Annotated[Path, typer.Argument(metavar="SRC", help="A file of ledger backup.")],
+    file: Annotated[Path, typer.Argument(metavar="SRC", help="A file that ledger backup has written.")],
     replace: Annotated[
-        bool, typer.Option("--replace", help="Also if the ledger holds records: they are lost.")
+        bool, typer.Option("--replace", help="Replace a ledger that has records. They will be lost.")
     ] = False,
     place: LedgerPlace = None,
     anchor: AnchorPlace = None,
     by: By = None,
     as_json: o.Json = False,
 ) -> None:
-    """Put a backup in place of the ledger, verified, in SQLite or PostgreSQL, and say what it lacks.
+    """Verify a backup and put it in place of the ledger, in SQLite or PostgreSQL. Shows what it lacks.
 
-    Running servers go on with the restored ledger. Browsers have to sign in again, and tokens that were
+    Running servers continue with the restored ledger. People must sign in again in their browsers. Tokens
     revoked after the backup are valid again.
 
     \b
@@ -141,7 +146,7 @@ def restore(
     from dpxplain.ledger.address import find_ledger
     from dpxplain.ledger.backup import verified_backup
 
-    find_ledger(place)  # a wrong address is said at once
+    find_ledger(place)  # so that a wrong address fails at once
     with (
         verified_backup(file) as backup,  # before a ledger is made for it
         ledger_at(place, create=True, anchor=anchor, is_recovery=True) as ledger,
@@ -149,7 +154,7 @@ def restore(
         records = ledger.anchor().records
         if records and not replace:
             raise BadRequest(
-                f"The ledger holds {records:,} records, which would be lost.",
+                f"The ledger has {records:,} records, which would be lost.",
                 remedy="Back it up first (dpxplain ledger backup), then restore with --replace.",
             )
         report = ledger.recovery.restore_verified(backup, by=acting_curator(by))
@@ -159,7 +164,7 @@ def restore(
         show_json({"kind": "restore", "file": str(file)} | fields)
         return
     note(f"Restored {report.records:,} records, head {report.head}.")
-    note("Tokens revoked since that backup are valid again: dpxplain token list")
+    note("Tokens revoked after this backup are valid again. See: dpxplain token list")
     _print_problem(problem, lost)
 
 
@@ -167,7 +172,10 @@ def restore(
 def declare_loss(
     reason: Reason,
     everything: Annotated[
-        bool, typer.Option("--everything", help="Charge all that remains, where no anchor tells how much.")
+        bool,
+        typer.Option(
+            "--everything", help="Charge all remaining budget, if there is no anchor with the amounts."
+        ),
     ] = False,
     place: LedgerPlace = None,
     anchor: AnchorPlace = None,
@@ -175,9 +183,9 @@ def declare_loss(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be charged.")] = False,
     as_json: o.Json = False,
 ) -> None:
-    """Charge in full what was spent and is no longer in the ledger; then it can be charged again.
+    """Charge everything that was spent but is missing from the ledger. Then new queries are possible again.
 
-    Answers that were lost stay lost: the same query gets fresh noise, under the budget that is left.
+    Lost answers stay lost. The same query gets new noise, and is charged to the remaining budget.
 
     \b
     Example:
@@ -204,11 +212,11 @@ def declare_loss(
         show_json({"kind": "loss", "charged": not dry_run, "lost": _as_json(lost)})
         return
     _print_losses(lost)
-    note("Nothing was charged yet." if dry_run else "Charged. The ledger goes on from here.")
+    note("Nothing has been charged yet." if dry_run else "Charged. New queries are possible again.")
 
 
 def _losses(ledger: SQLLedger) -> list[Loss]:
-    """What was lost, where the anchor tells."""
+    """The losses, if the anchor knows them."""
     try:
         return ledger.recovery.losses()
     except BadRequest:
@@ -222,7 +230,7 @@ def _print_problem(problem: str | None, lost: Sequence[Loss]) -> None:
 
     OUT.print(problem, style="red", soft_wrap=True)
     _print_losses(lost)
-    warn(f"Nothing is charged until you have looked. {REMEDY}")
+    warn(f"The server will not charge anything until you confirm. {REMEDY}")
 
 
 def _print_losses(lost: Sequence[Loss]) -> None:

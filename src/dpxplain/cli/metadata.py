@@ -85,24 +85,25 @@ def _parsed(path: Path) -> Any:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
-        raise BadRequest(f"{path} cannot be read.", remedy="Name a metadata file in UTF-8.") from None
+        raise BadRequest(f"Cannot read {path}.", remedy="Name an existing metadata file in UTF-8.") from None
     if path.suffix.lower() in (".yaml", ".yml"):
         import yaml  # type: ignore[import-untyped]
 
         try:
             return yaml.safe_load(text)
         except yaml.YAMLError:
-            raise BadRequest(f"{path} is not valid YAML.", remedy="Mend the file.") from None
+            raise BadRequest(f"{path} is not valid YAML.", remedy="Correct the file.") from None
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise BadRequest(f"{path} is not valid JSON.", remedy="Mend the file.") from None
+        raise BadRequest(f"{path} is not valid JSON.", remedy="Correct the file.") from None
 
 
 def _unknown(path: Path) -> BadRequest:
     return BadRequest(
         f"{path} is neither CSVW-EO nor SmartNoise metadata.",
-        remedy="CSVW has a tableSchema with columns; SmartNoise a collection, a schema, tables and columns.",
+        remedy="CSVW needs a tableSchema with columns. SmartNoise needs a collection, a schema, tables and "
+        "columns.",
     )
 
 
@@ -134,7 +135,7 @@ def _from_csvw(raw: Mapping[str, Any], path: Path, table: str) -> Description:
         _notes(chosen, ("maxLength", "publicLength", "maxGroupsPerUnit", "maxNumPartitions")),
     )
     if chosen.get("additionalInformation"):
-        described.notes.append("Groups of columns need no declaration here, so theirs are left out.")
+        described.notes.append("Groups of columns are left out: a schema does not need them.")
     return described
 
 
@@ -174,7 +175,7 @@ def _partitioned(column: DescribedColumn, partitions: Sequence[Mapping[str, Any]
         if all(first[1] == second[0] for first, second in pairwise(ends)):
             column.edges = [ends[0][0], *(high for _, high in ends)]
             return
-    column.notes.append("Its partitions leave gaps or overlap, so they are not taken over as edges.")
+    column.notes.append("Its partitions leave gaps or overlap, so they were not used as edges.")
 
 
 # -- SmartNoise ---------------------------------------------------------------------------------------------
@@ -210,7 +211,7 @@ def _from_smartnoise(raw: Mapping[str, Any], path: Path, table: str) -> Descript
         _notes(declared, tuple(sorted(_TABLE_WORDS - {"row_privacy", "max_ids", "engine"}))),
     )
     if is_row and not declared.get("row_privacy"):
-        description.notes.append("No column is a private_id, so one row is protected.")
+        description.notes.append("No column is a private_id, so the schema protects single rows.")
     return description
 
 
@@ -253,8 +254,8 @@ def _described(name: str, kind: str, column: Mapping[str, Any], lowest: str, hig
 
 
 def _notes(node: Mapping[str, Any], names: Iterable[str]) -> list[str]:
-    """What is said there and has no counterpart in a schema."""
-    return [f"{name} = {json.dumps(node[name])}: has no counterpart." for name in names if node.get(name)]
+    """The settings that a schema does not have."""
+    return [f"Not used: {name} = {json.dumps(node[name])}" for name in names if node.get(name)]
 
 
 def _one(path: Path, tables: Sequence[tuple[str, Mapping[str, Any]]], named: str) -> Mapping[str, Any]:
@@ -264,7 +265,7 @@ def _one(path: Path, tables: Sequence[tuple[str, Mapping[str, Any]]], named: str
     names = ", ".join(name for name, _ in tables)
     raise BadRequest(
         f"{path} describes {len(tables)} tables.",
-        remedy=f"Name one as {path.name}::TABLE; there are: {names}.",
+        remedy=f"Name one of them as {path.name}::TABLE. The tables are: {names}.",
     )
 
 

@@ -12,17 +12,27 @@ from tomlkit.items import Table
 
 from dpxplain.cli.codebook import Codebook, CodedColumn, check_names
 from dpxplain.cli.metadata import DescribedColumn, Description
-from dpxplain.cli.schema_draft import ID_NAME, Draft, LeftOut, number_item, table_name, toml_array
+from dpxplain.cli.schema_draft import (
+    DELTA_COMMENT,
+    RHO_COMMENT,
+    UNIT_COMMENT,
+    Draft,
+    LeftOut,
+    number_item,
+    table_name,
+    toml_array,
+)
+from dpxplain.engines.duckdb_profile import ID_NAME
 from dpxplain.errors import BadRequest, SchemaError, SourceError
 from dpxplain.model.schema import Schema
 from dpxplain.model.unknown_column import DISCOVER
 
 _HEADER = """\
-DRAFT, drawn up by: dpxplain schema init
-From {origin}; no row was read for it.
+DRAFT written by: dpxplain schema init
+Source: {origin}. No row was read.
 
-Nothing declared is protected. If values or bounds were once read from data, review each of them
-against public knowledge before you use or share this file."""
+Everything in a schema is public. If somebody once took values or bounds from the data, compare each
+of them with public knowledge before you use or share this file."""
 
 
 def draft_described(described: Description, rho: float, codebook: Codebook | None = None) -> Draft:
@@ -68,8 +78,8 @@ def _with_code(column: DescribedColumn, coded: CodedColumn | None) -> DescribedC
         return labelled
     if column.kind != "numbers":
         raise BadRequest(
-            f"The code book has bounds for {column.name}, which does not hold numbers.",
-            remedy="Leave them out there, and declare the column by hand.",
+            f"The code book has bounds for {column.name}, which does not contain numbers.",
+            remedy="Delete these bounds from the code book, and declare the column by hand.",
         )
     is_whole = column.whole and all(bound.is_integer() for bound in coded.bounds)
     return replace(labelled, values=None, edges=None, bounds=coded.bounds, whole=is_whole)
@@ -80,7 +90,7 @@ def _table(described: Description) -> Table:
     table.update({"name": table_name(described.name)} | ({"source": s} if (s := described.source) else {}))
     if described.is_live:
         version = tomlkit.item(date.today().isoformat())
-        table.add("version", version.comment("to be changed whenever the rows have changed"))
+        table.add("version", version.comment("change it whenever the rows change"))
     return table
 
 
@@ -93,10 +103,10 @@ def _declaration(column: DescribedColumn) -> Table | str:
         declaration.add(key, value)
     if not declaration.value:
         if column.kind in ("numbers", "dates"):
-            return f"it holds {column.kind}; declare bounds = [low, high] or edges = [...] for it."
-        return f"it holds {column.kind or 'values of an unknown type'}, which cannot be declared."
+            return f"it contains {column.kind}. Declare bounds = [low, high] or edges = [...] for it."
+        return f"it contains {column.kind or 'values of an unknown type'}, which a schema cannot declare."
     if column.null and "values" in declaration and declaration["values"] != "discover":
-        declaration.add("null", tomlkit.item(True).comment("NULL is one of the values"))
+        declaration.add("null", tomlkit.item(True).comment("NULL is a group of its own"))
     if column.label:
         declaration.add("label", column.label)
     if column.value_labels:
@@ -115,30 +125,28 @@ def _domain(column: DescribedColumn) -> Iterator[tuple[str, object]]:
         is_date = column.kind == "dates"
         yield "bounds", tomlkit.item([*column.bounds] if is_date else [*map(number_item, column.bounds)])
         if column.whole:
-            yield "step", tomlkit.item(1).comment("whole numbers only: sums are exact")
+            yield "step", tomlkit.item(1).comment("whole numbers only, so sums are exact")
     if column.kind == "text" and column.values is None and not ID_NAME.search(column.name):
         discover = tomlkit.item("discover")
-        yield "values", discover.comment("list them if they are public; else: dpxplain discover")
+        yield "values", discover.comment("list the values if they are public; if not: dpxplain discover")
 
 
 def _privacy(described: Description, rho: float) -> Table:
     privacy = tomlkit.table()
-    privacy.add("rho", tomlkit.item(number_item(rho)).comment("the whole data set's budget, in zCDP"))
-    delta = tomlkit.value("1e-6").comment("for showing (epsilon, delta), and for all discoveries together")
+    privacy.add("rho", tomlkit.item(number_item(rho)).comment(RHO_COMMENT))
+    delta = tomlkit.value("1e-6").comment(DELTA_COMMENT)
     privacy.add("delta", delta)
     if described.unit is None:
-        unit_note = 'one row is one person; else: unit = "<column of the person id>", max_rows = 3'
-        privacy.add("unit", tomlkit.item("row").comment(unit_note))
+        privacy.add("unit", tomlkit.item("row").comment(UNIT_COMMENT))
         if (described.max_rows or 1) > 1:
-            rows_note = (
-                f"up to {described.max_rows} rows per person, but no column tells persons apart: name it"
-            )
+            rows_note = f"a person has up to {described.max_rows} rows: name the column of the person id"
             privacy.add(tomlkit.comment(rows_note))
         return privacy
     privacy.add("unit", described.unit)
     rows = tomlkit.item(described.max_rows or 1)
     privacy.add(
-        "max_rows", rows if described.max_rows else rows.comment("not said there: how many are usual?")
+        "max_rows",
+        rows if described.max_rows else rows.comment("not given there: how many rows can one person have?"),
     )
     return privacy
 
@@ -152,5 +160,5 @@ def _loaded(text: str) -> Schema | None:
         return Schema.load(declared)
     except SchemaError as error:
         raise SourceError(
-            f"The metadata contradict themselves: {error.problem}", remedy="Mend them."
+            f"The metadata contradict themselves: {error.problem}", remedy="Correct the metadata."
         ) from None

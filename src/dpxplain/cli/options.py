@@ -1,4 +1,4 @@
-"""Names and meaning of the commands' options, and options that several commands share."""
+"""The options of the commands, with their help."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ Data = Annotated[
     list[str] | None,
     typer.Option(
         "--data", metavar="PATH|URL", envvar="DPXPLAIN_DATA", rich_help_panel=_WHERE,
-        help="File or glob (Parquet, CSV, JSON lines, Feather, DuckDB), again for further files; or "
-        "https://host/data-set; default: the schema's table.source.",
+        help="File or glob (Parquet, CSV, JSON lines, Feather, DuckDB), or https://host/data-set. Repeat it "
+        "for several files. Default: the schema's table.source.",
     ),
 ]  # fmt: skip
 SchemaFile = Annotated[
     str | None,
     typer.Option(
-        "--schema", metavar="FILE.toml", help="What the curator declared; default: ./dpxplain.toml.",
+        "--schema", metavar="FILE.toml", help="The schema that the curator wrote; default: ./dpxplain.toml.",
         envvar="DPXPLAIN_SCHEMA", rich_help_panel=_WHERE,
     ),
 ]  # fmt: skip
 Example = Annotated[
     str | None,
     typer.Option(
-        "--example", "-e", metavar="NAME", help="Bundled data instead: adult.", rich_help_panel=_WHERE,
+        "--example", "-e", metavar="NAME", help="Use bundled data: adult.", rich_help_panel=_WHERE,
         autocompletion=complete_example,
     ),
 ]  # fmt: skip
@@ -49,32 +49,49 @@ Workspace = Annotated[
     str | None,
     typer.Option(
         "--workspace", metavar="DIR", show_default=False, rich_help_panel=_WHERE,
-        help=f"Where budget and released answers are kept; else in DPXPLAIN_WORKSPACE, else in {WORKSPACE}.",
+        help=f"Folder for the budget and the answers; default: DPXPLAIN_WORKSPACE, or {WORKSPACE}.",
     ),
 ]  # fmt: skip
 CertificateFile = Annotated[
     str | None,
     typer.Option(
         "--ca", metavar="FILE.pem", envvar="DPXPLAIN_CA", rich_help_panel=_WHERE,
-        help="Issuer of the server's certificate, if it is not a public one.",
+        help="The certificate of the authority that issued the server's certificate. Not needed for a public "
+        "authority.",
     ),
 ]  # fmt: skip
 
 Rho = Annotated[
-    float, typer.Option("--rho", help="Privacy budget to spend, e.g. 0.1.", rich_help_panel=_SPENDING)
+    float | None,
+    typer.Option("--rho", help="Privacy budget to spend, such as 0.1.", rich_help_panel=_SPENDING),
 ]
+RhoOfQuery = Annotated[
+    float | None,
+    typer.Option(
+        "--rho", rich_help_panel=_SPENDING,
+        help="Privacy budget to spend, such as 0.1; default: the schema's privacy.default_rho.",
+    ),
+]  # fmt: skip
 RhoUnlessPrepared = Annotated[
     float | None,
     typer.Option(
-        "--rho", help="Privacy budget to spend; default: nothing if the answer is prepared, else 0.5.",
-        rich_help_panel=_SPENDING,
+        "--rho", rich_help_panel=_SPENDING,
+        help="Privacy budget to spend; default: free if the answer is prepared, else 0.5.",
     ),
 ]  # fmt: skip
 RhoToTry = Annotated[
     float | None,
     typer.Option(
-        "--rho", help="Privacy budget to try; default 0.1 for a query, 0.5 for an explanation.",
-        rich_help_panel=_SPENDING,
+        "--rho", rich_help_panel=_SPENDING,
+        help="Privacy budget to try; default: 0.1 or privacy.default_rho for a query, 0.5 for an "
+        "explanation.",
+    ),
+]  # fmt: skip
+Epsilon = Annotated[
+    float | None,
+    typer.Option(
+        "--epsilon", rich_help_panel=_SPENDING,
+        help="In place of --rho: spend the largest ρ whose ε, at the schema's δ, is at most this.",
     ),
 ]  # fmt: skip
 DryRun = Annotated[
@@ -86,86 +103,93 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Spend without asking.", 
 AnswerNumber = Annotated[
     str | None,
     typer.Option(
-        "--answer", metavar="N", help="Which answer, by its number; default: the one asked last.",
+        "--answer", metavar="N", help="Number of the answer; default: the last one asked.",
         rich_help_panel=_WHAT,
     ),
 ]  # fmt: skip
 Of = Annotated[
     str | None,
     typer.Option(
-        "--of", metavar="AGGREGATE", help="Which aggregate, if the answer has several: 'AVG(pay)'.",
+        "--of", metavar="AGGREGATE", help="Which aggregate to use if the answer has several: 'AVG(pay)'.",
         rich_help_panel=_WHAT, autocompletion=complete_aggregate,
     ),
 ]  # fmt: skip
 Weights = Annotated[
     list[str] | None,
     typer.Option(
-        "--weight", metavar="GROUP=NUMBER", help="General form: a group's weight; repeat it.",
+        "--weight", metavar="GROUP=NUMBER",
+        help="A group and its weight, in place of A B. Repeat the option for each group.",
         rich_help_panel=_WHAT,
     ),
 ]  # fmt: skip
 AtLeast = Annotated[
     float | None,
-    typer.Option("--at-least", help="Why is it at least this much? Default 0.", rich_help_panel=_WHAT),
+    typer.Option(
+        "--at-least",
+        rich_help_panel=_WHAT,
+        help="Ask why the value is at least this much. Default: 0; for a ratio, 1; for a share, an even "
+        "share.",
+    ),
 ]
 Confidence = Annotated[
-    float, typer.Option("--confidence", help="Of the intervals.", rich_help_panel=_WHAT)
+    float, typer.Option("--confidence", help="Confidence of the intervals.", rich_help_panel=_WHAT)
 ]  # fmt: skip
 Population = Annotated[
     bool,
     typer.Option(
         "--population", rich_help_panel=_WHAT,
-        help="Also say what holds in general: in the population that the rows were drawn from at random. Not "
-        "for a census of everybody, nor for rows drawn in clusters or by choice.",
+        help="Also show intervals for the population from which the rows were drawn at random. Do not use it "
+        "for a complete census, or for rows drawn in clusters or by choice.",
     ),
 ]  # fmt: skip
 AsRatio = Annotated[
     bool,
-    typer.Option("--ratio", help="Ask about A divided by B, not A minus B.", rich_help_panel=_WHAT),
+    typer.Option("--ratio", help="Ask about A divided by B instead of A minus B.", rich_help_panel=_WHAT),
 ]
 AsShare = Annotated[
     bool,
-    typer.Option("--share", help="Ask about A's share in the total of all groups.", rich_help_panel=_WHAT),
+    typer.Option("--share", help="Ask about A's share of the total of all groups.", rich_help_panel=_WHAT),
 ]
 Method = Annotated[
     str | None,
     typer.Option(
-        "--method", help="Interval of averages: mover (default), image, fieller or bootstrap.",
-        rich_help_panel=_WHAT,
+        "--method", rich_help_panel=_WHAT,
+        help="How the interval of averages is computed: mover (default), image, fieller or bootstrap.",
     ),
 ]  # fmt: skip
 FormulaMethod = Annotated[
     str,
     typer.Option(
         "--method", rich_help_panel=_WHAT,
-        help="Interval of a formula: image (provable), bootstrap (often narrower, approximate), or auto.",
+        help="How the interval of a formula is computed: image (provable), bootstrap (often narrower, "
+        "approximate), or auto.",
     ),
 ]  # fmt: skip
 Groups = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="A B", show_default=False, autocompletion=complete_group,
-        help='Two groups, as they are printed: Male, or "Male, White" for two columns.',
+        help='Two groups, written as in the answer: Male, or "Male, White" for two columns.',
     ),
 ]  # fmt: skip
-K = Annotated[int, typer.Option("--k", "-k", help="How many explanations.", rich_help_panel=_WHAT)]
+K = Annotated[int, typer.Option("--k", "-k", help="How many conditions to show.", rich_help_panel=_WHAT)]
 Attributes = Annotated[
     list[str] | None,
     typer.Option(
-        "--attributes", metavar="A,B,...", help="Columns to explain with; default: all that fit.",
+        "--attributes", metavar="A,B,...", help="Columns to explain with; default: all suitable ones.",
         rich_help_panel=_WHAT, autocompletion=complete_columns,
     ),
 ]  # fmt: skip
 Exclude = Annotated[
     list[str] | None,
     typer.Option(
-        "--exclude", metavar="A,B,...", help="Columns not to explain with.",
+        "--exclude", metavar="A,B,...", help="Columns to leave out of explanations.",
         rich_help_panel=_WHAT, autocompletion=complete_columns,
     ),
 ]  # fmt: skip
 Conjuncts = Annotated[
     int | None,
-    typer.Option("--conjuncts", help="Conditions per explanation: 1, 2 or 3.", rich_help_panel=_WHAT),
+    typer.Option("--conjuncts", help="Columns per condition: 1, 2 or 3.", rich_help_panel=_WHAT),
 ]
 Predicates = Annotated[
     list[str] | None,
@@ -176,62 +200,83 @@ Predicates = Annotated[
     ),
 ]  # fmt: skip
 Mechanism = Annotated[
-    str, typer.Option("--mechanism", help="How explanations are drawn.", rich_help_panel=_WHAT)
+    str,
+    typer.Option(
+        "--mechanism",
+        help="How the conditions are chosen: auto, marginals, vector or one-shot.",
+        rich_help_panel=_WHAT,
+    ),
 ]
 Sensitivity = Annotated[
     str,
     typer.Option(
-        "--sensitivity", help="tight, or paper for the published noise.", rich_help_panel=_WHAT
+        "--sensitivity", help="Noise scale: tight, or paper for the published one.", rich_help_panel=_WHAT
     ),
 ]  # fmt: skip
 SplitOfRho = Annotated[
     str | None,
     typer.Option(
         "--split", metavar="SELECT,INFLUENCE,RANK|best", rich_help_panel=_SPENDING,
-        help="Shares of ρ in one-shot, the paper's mechanism: 1,1,2 (default), or best: as predicted.",
+        help="How one-shot (the paper's mechanism) splits ρ: 1,1,2 (default), or best, the split predicted "
+        "to work best.",
     ),
 ]  # fmt: skip
 LowerShare = Annotated[
     float | None,
     typer.Option(
         "--lower-share", rich_help_panel=_SPENDING,
-        help="Of one-shot's ρ for ranks, the part for their lower bounds (the paper's η); default 0.1.",
+        help="For one-shot: the part of the rank budget that goes to lower bounds (η in the paper). "
+        "Default: 0.1.",
     ),
 ]  # fmt: skip
 Distinct = Annotated[
     bool | None,
     typer.Option(
         "--distinct/--all-conditions", show_default=False, rich_help_panel=_WHAT,
-        help="Fold conditions that say nearly the same; default: with several conditions per explanation.",
+        help="Merge nearly identical conditions into one row. Default: only if conditions use several "
+        "columns.",
     ),
 ]  # fmt: skip
 
 Curator = Annotated[
     bool,
-    typer.Option("--curator", help="Show true values beside; NOT private.", rich_help_panel=_OUTPUT),
+    typer.Option("--curator", help="Also show true values; NOT private.", rich_help_panel=_OUTPUT),
 ]
 Json = Annotated[
     bool,
     typer.Option(
-        "--json", help="Everything as JSON: the result on stdout, all else as lines on stderr.",
+        "--json", help="Print JSON: the result on stdout, everything else as lines on stderr.",
         rich_help_panel=_OUTPUT,
     ),
 ]  # fmt: skip
-As = Annotated[Format, typer.Option("--format", help="Form of the result.", rich_help_panel=_OUTPUT)]
+Notes = Annotated[
+    bool,
+    typer.Option(
+        "--notes", help="Also show how the numbers were counted, and other notes.", rich_help_panel=_OUTPUT
+    ),
+]
+ByInfluence = Annotated[
+    bool,
+    typer.Option(
+        "--influence", help="Show and sort by influence and rank, as in the paper.", rich_help_panel=_OUTPUT
+    ),
+]
+As = Annotated[Format, typer.Option("--format", help="Format of the result.", rich_help_panel=_OUTPUT)]
 Report = Annotated[
     str | None,
     typer.Option(
-        "--report", metavar="FILE.html", help="Also write a self-contained report.", rich_help_panel=_OUTPUT
+        "--report", metavar="FILE.html", help="Also write a report as one HTML file.", rich_help_panel=_OUTPUT
     ),
 ]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Output:
-    """The form of a result; `--json` is short for `--format json`."""
+    """The format of a result; `--json` is short for `--format json`."""
 
     format: As = Format.TABLE
     as_json: Json = False
+    notes: Notes = False
 
     @property
     def form(self) -> Format:
@@ -240,7 +285,7 @@ class Output:
 
 @dataclass(frozen=True)
 class FamilyOptions:
-    """The predicates to explain with, as typed."""
+    """The options that choose the conditions to explain with."""
 
     attributes: Attributes = None
     exclude: Exclude = None
@@ -248,7 +293,7 @@ class FamilyOptions:
     predicates: Predicates = None
 
     def arguments(self, schema: Schema) -> dict[str, Any]:
-        """The arguments of `explain`, `prepare` and their previews, which check them."""
+        """Arguments for `explain`, `prepare` and their previews, which check them."""
         return {
             "attributes": _columns(self.attributes, schema),
             "exclude": _columns(self.exclude, schema) or (),
@@ -259,7 +304,7 @@ class FamilyOptions:
 
 @dataclass(frozen=True)
 class MechanismOptions:
-    """How explanations are drawn, as typed."""
+    """The options that choose the mechanism of an explanation."""
 
     mechanism: Mechanism = "auto"
     sensitivity: Sensitivity = "tight"
@@ -267,7 +312,7 @@ class MechanismOptions:
     lower_share: LowerShare = None
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of `explain` and its preview, which check them."""
+        """Arguments for `explain` and its preview, which check them."""
         shares = {
             "split": None if self.split is None else _shares(self.split),
             "lower_share": self.lower_share,
@@ -276,8 +321,17 @@ class MechanismOptions:
         return {"mechanism": self.mechanism, "sensitivity": self.sensitivity, **given_shares}
 
 
+def check_priced(rho: float | None, epsilon: float | None) -> None:
+    """Refuses a command that spends and has no price."""
+    if rho is None and epsilon is None:
+        raise BadRequest(
+            "This command needs a price: --rho or --epsilon.",
+            remedy="For example, write --rho 0.1. Add --dry-run to see the precision without paying.",
+        )
+
+
 def flat(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with each dataclass parameter replaced by that class's fields, as Typer needs it."""
+    """The command with the fields of its dataclass parameters as parameters of their own, for Typer."""
     groups: dict[str, Any] = {}
     parameters: list[inspect.Parameter] = []
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
@@ -321,7 +375,7 @@ def _shares(text: str) -> Any:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
         raise BadRequest(
-            f"--split takes three numbers (select, influence, rank) or best, not {text!r}.",
+            f"--split takes three numbers (select, influence, rank) or the word best, not {text!r}.",
             remedy="Write --split 1,1,2.",
         ) from None
 

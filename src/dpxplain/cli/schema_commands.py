@@ -1,4 +1,4 @@
-"""`dpxplain schema init`, `check` and `tune`: drafts a schema, checks it against its source, narrows it."""
+"""`dpxplain schema init`, `check` and `tune`: drafts a schema, compares it with the data, narrows bounds."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LONGEST = 400  # characters of TOML shown; --json has all of it
 
 @schema_app.callback(invoke_without_command=True)
 def schema_root(context: typer.Context) -> None:
-    """Declare a data set: draft a schema from data, check one, or choose its bounds privately."""
+    """Describe a data set: draft a schema from the data, check it, or choose its bounds privately."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -50,30 +50,30 @@ def init(
         list[str],
         typer.Argument(
             metavar="FILE...|ADDRESS",
-            help="Files or globs; file.duckdb::table; metadata of others (CSVW-EO as .json, SmartNoise as "
-            ".yaml); or postgresql://user@host/database::schema.table.",
+            help="Files or globs; file.duckdb::table; metadata of other tools (CSVW-EO as .json, SmartNoise "
+            "as .yaml); or postgresql://user@host/database::schema.table.",
         ),
     ],
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE.toml", help="Where to write; - for stdout.")
+        str, typer.Option("--output", "-o", metavar="FILE.toml", help="The file to write; - for stdout.")
     ] = DEFAULT_SCHEMA,
-    rho: Annotated[float, typer.Option("--rho", help="Budget of the whole data set.")] = 1.0,
+    rho: Annotated[float, typer.Option("--rho", help="The budget of the data set.")] = 1.0,
     codebook: Annotated[
         Path | None,
         typer.Option(
-            "--codebook", metavar="FILE", help="CSV or YAML of columns, values and labels to declare."
+            "--codebook", metavar="FILE", help="A CSV or YAML file that lists columns, values and labels."
         ),
     ] = None,
     kind: Annotated[
         MetadataKind | None,
-        typer.Option("--from", help="What a metadata file is; by default it is told from its content."),
+        typer.Option("--from", help="The format of a metadata file; default: recognised by its content."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: o.Json = False,
 ) -> None:
-    """Draft a schema from data. Reads the data, so it is NOT private: review it.
+    """Draft a schema from the data. It reads the data, so the draft is NOT private: review it.
 
-    From metadata, and from a database's catalog, nothing but names, types and what is said there is taken.
+    From metadata or a database's catalog, it takes the names, types and values given there, and reads no row.
 
     \b
     Example:
@@ -88,17 +88,17 @@ def init(
     target = None if output == "-" else Path(output)
     check_rho(rho)
     if target is not None and target.exists() and not force:
-        raise BadRequest(f"{target} exists.", remedy="Choose another --output, or add --force.")
+        raise BadRequest(f"{target} already exists.", remedy="Choose another --output, or add --force.")
     book = None if codebook is None else read_codebook(codebook)
     source = data[0] if len(data) == 1 else data
     if isinstance(source, list) and kind is not None:
-        raise BadRequest("Metadata are one file.", remedy="Name it alone, or leave out --from.")
+        raise BadRequest("--from takes one metadata file.", remedy="Name one file, or leave out --from.")
     described = None if isinstance(source, list) else _described(source, kind)
     if described is not None:
         from dpxplain.cli.metadata_draft import draft_described
 
         draft = draft_described(described, rho, book)
-        warning = f"Drafted from {described.origin}; no row was read."
+        warning = f"Drafted from {described.origin}. No row was read."
     else:
         named = [source_for(path, target) for path in data]
         with Progress().running("Reading the data for a draft"):
@@ -116,7 +116,7 @@ def init(
 
 
 def _described(data: str, kind: MetadataKind | None) -> Description | None:
-    """What metadata or a catalog say of a table; None for data."""
+    """The description of a table in metadata or a catalog; None for data."""
     from dpxplain.cli.metadata import described_catalog, is_metadata, read_metadata
     from dpxplain.engines.table_catalogs import is_catalog, read_catalog
 
@@ -135,10 +135,11 @@ def check(
     data: o.Data = None,
     as_json: o.Json = False,
 ) -> int:
-    """Check a schema, by itself and against its source. Reads the data, so it is NOT private.
+    """Check a schema and compare it with the data. It reads the data, so the output is NOT private.
 
-    Finds rows that are left out, clamped or misspelt, persons with too many rows, values that no row has and
-    bins that tell little. Exit code 4 if the source fits, but with such warnings.
+    Warns of rows that are left out or capped, misspelt values, values that no row has, bins that say little,
+    people with more rows than max_rows, and columns that look like the key of a person while the schema
+    protects single rows. Exit code 4 if there are warnings.
 
     \b
     Example:
@@ -158,14 +159,13 @@ def check(
 
 
 def tune(
-    rho: o.Rho,
+    rho: o.Rho = None,
+    epsilon: o.Epsilon = None,
     column: Annotated[
         list[str] | None,
-        typer.Option(
-            "--column", help="A column to choose bounds of; may be repeated. Default: all with bounds."
-        ),
+        typer.Option("--column", help="A column to tune; may be repeated. Default: all columns with bounds."),
     ] = None,
-    keep: Annotated[float, typer.Option("--keep", help="The share of values to keep unclamped.")] = 0.99,
+    keep: Annotated[float, typer.Option("--keep", help="The share of values to keep as they are.")] = 0.99,
     confidence: o.Confidence = 0.95,
     dry_run: o.DryRun = False,
     yes: o.Yes = False,
@@ -173,9 +173,9 @@ def tune(
     place: Place,
     output: o.Output,
 ) -> None:
-    """Propose narrower bounds and a max_rows by private counts, and what they would clamp or leave out.
+    """Propose narrower bounds and a lower max_rows from private counts, with the effect of each.
 
-    Proposals are within what is declared, which should be generous. Writes nothing, but prints the TOML.
+    Proposals never exceed the declared bounds, so declare generous ones first. Prints TOML, writes nothing.
 
     \b
     Example:
@@ -184,15 +184,16 @@ def tune(
     """
     from dpxplain.wire.fit_payloads import tuning_payload
 
+    o.check_priced(rho, epsilon)
     progress, columns = Progress(), tuple(column or ())
     with place.read_only_session() as session:
-        preview = session.preview_tune(rho, columns=columns, confidence=confidence)
-    if not approved(preview, dry_run=dry_run, yes=yes, format=output.form):
+        preview = session.preview_tune(rho, epsilon=epsilon, columns=columns, confidence=confidence)
+    if not approved(preview, dry_run=dry_run, yes=yes, format=output.form, notes=output.notes):
         return
     with place.read_only_session() if preview.price.free else place.measuring_session(progress) as session:
         with progress.running("Counting"):
-            tuning = session.tune(rho, columns=columns, keep=keep, confidence=confidence)
-        present(tuning, lambda: tuning_payload(tuning, session.budget), output.form)
+            tuning = session.tune(preview.price.rho, columns=columns, keep=keep, confidence=confidence)
+        present(tuning, lambda: tuning_payload(tuning, session.budget), output.form, notes=output.notes)
 
 
 schema_app.command("tune")(o.flat(tune))
@@ -212,21 +213,24 @@ def _write(target: Path, text: str, force: bool) -> None:
             file.write(text)
     except OSError:
         raise BadRequest(
-            f"{target} cannot be written.", remedy="Name a file in a folder that exists and is yours."
+            f"Cannot write {target}.", remedy="Name a file in an existing folder that you can write to."
         ) from None
 
 
 def _print_draft(draft: Draft, target: Path) -> None:
-    table = Table("column", "drafted as", title=f"Draft of {target}", title_justify="left", expand=False)
+    table = Table("column", "drafted as", title=f"Draft: {target}", title_justify="left", expand=False)
     known = {} if draft.schema is None else draft.schema.columns
     for name in tomllib.loads(draft.text)["columns"]:
         table.add_row(Text(name), _kind(known[name]) if name in known else "values to be discovered")
     for omitted in draft.left_out:
         table.add_row(Text(omitted.name, "dim"), Text(f"left out: {omitted.reason}", "dim"))
     OUT.print(table)
-    note(f"Written to {target}. Review it first.")
+    note(f"Written to {target}. Review it before you use it.")
+    if draft.units:
+        names = " or ".join(unit.column for unit in draft.units)
+        note(f"If {names} tells people apart, make it the privacy unit: see [privacy] in the draft.")
     if draft.schema is None:
-        note("It is a form: declare values, edges or bounds of at least one column before it can be used.")
+        note("It is incomplete: declare values, edges or bounds for at least one column.")
     suggest("Then check it:", "schema", "check", str(target))
 
 
@@ -237,13 +241,14 @@ def _print_check(declared: Schema, source: object, review: SchemaCheck | None) -
         table.add_row(Text(name), _kind(column), f"{len(column.domain):,}" if column.domain else "-")
     OUT.print(table)
     attributes = list(declared.discrete())
-    OUT.print(f"{len(attributes)} columns can be grouped by and used to explain.", style="bold")
+    columns = "1 column" if len(attributes) == 1 else f"{len(attributes)} columns"
+    OUT.print(f"{columns} to group by and to explain differences with.", style="bold")
     for conjuncts, size in family_sizes(declared).items():
         columns = "one column" if conjuncts == 1 else f"{conjuncts} columns"
         OUT.print(f"  {size:>12,} conditions on {columns}")
     OUT.print(privacy_in_words(declared.privacy))
     if review is None:
-        note("Checked by itself: neither --data nor table.source names data to check it against.")
+        note("Checked without data, because neither --data nor table.source names any.")
         return
     _print_warnings(review)
     if review.fits:
@@ -251,29 +256,34 @@ def _print_check(declared: Schema, source: object, review: SchemaCheck | None) -
 
 
 def privacy_in_words(privacy: Privacy) -> str:
-    """The guarantee of the schema's privacy section, in sentences."""
+    """Describes the guarantee of the schema's privacy section in sentences."""
     from dpxplain.privacy.accounting import epsilon
-    from dpxplain.results.formats import at_most
+    from dpxplain.words.numbers import at_most
 
     unit = (
-        "one row: whoever has one row is hidden, whoever has several is hidden less"
+        "Each row is protected. A person with several rows is protected less."
         if privacy.unit == "row"
-        else f"one value of {privacy.unit}: at most {privacy.max_rows} of its rows are used, no more"
+        else f"Each {privacy.unit} is protected, with at most {privacy.max_rows:,} of its rows."
     )
     hidden = (
-        "Hidden is what it holds, not that it is there (bounded neighbours)."
+        "The answers hide what it contains, but not that it is in the data (bounded neighbours)."
         if privacy.neighbours == "bounded"
-        else "Hidden is even whether it is there (unbounded neighbours)."
+        else "The answers hide even whether it is in the data (unbounded neighbours)."
+    )
+    default = (
+        f" A query without a price costs ρ = {amount(privacy.default_rho)}."
+        if privacy.default_rho is not None
+        else ""
     )
     return (
         f"Privacy: all answers together may cost ρ = {amount(privacy.rho)} (zero-concentrated differential "
-        f"privacy), which is ε = {at_most(epsilon(privacy.rho, privacy.delta))} at δ = {privacy.delta:g}. "
-        f"Protected is {unit}. {hidden}"
+        f"privacy). That is ε = {at_most(epsilon(privacy.rho, privacy.delta))} at δ = {privacy.delta:g}. "
+        f"{unit} {hidden}{default}"
     )
 
 
 def family_sizes(declared: Schema) -> dict[int, int]:
-    """Number of predicates over all discrete columns, by conjuncts; a query leaves out its own columns."""
+    """The number of conditions over all discrete columns, by their conjuncts."""
     sizes = [len(column.domain) for column in declared.columns.values() if column.domain is not None]
     counts = [1, 0, 0, 0]  # of the choices of n columns, with one value of each
     for size in sizes:
@@ -291,8 +301,8 @@ def _kind(column: Column) -> str:
         parts.append(f"bins from {edge_text(column.edges[0])} to {edge_text(column.edges[-1])}")
     if column.bounds is not None:
         kind = "date" if column.is_temporal else "number"
-        parts.append(f"{kind} within {' and '.join(map(edge_text, column.bounds))}")
-    return ", ".join(parts) + (", NULL declared" if column.domain and None in column.domain else "")
+        parts.append(f"{kind} from {' to '.join(map(edge_text, column.bounds))}")
+    return ", ".join(parts) + (", with NULL" if column.domain and None in column.domain else "")
 
 
 def _draft_payload(draft: Draft, target: Path | None, warning: str) -> dict[str, Any]:
@@ -306,6 +316,7 @@ def _draft_payload(draft: Draft, target: Path | None, warning: str) -> dict[str,
         "table": written["table"]["name"],
         "columns": list(written["columns"]),
         "left_out": [{"column": omitted.name, "reason": omitted.reason} for omitted in draft.left_out],
+        "units": [{"column": unit.column, "max_rows": unit.usual_rows} for unit in draft.units],
     }
 
 
@@ -348,7 +359,7 @@ def _print_warnings(review: SchemaCheck) -> None:
 
 def _print_warning(place: int, warning: SchemaWarning) -> None:
     from dpxplain.render.views_check import escaped
-    from dpxplain.results.formats import clean
+    from dpxplain.words.numbers import clean
 
     OUT.print()
     OUT.print(Text(f"{place}. {clean(warning.where)}", "bold yellow"))

@@ -29,32 +29,39 @@ from dpxplain.cli.draft_edges import (
     drafted_dates,
     drafted_edges,
 )
+from dpxplain.engines.duckdb_profile import ID_NAME, unit_candidates
 from dpxplain.errors import InternalError, QueryRefused, SchemaError, SourceError
 from dpxplain.model.column import LARGEST_UNITS
 from dpxplain.model.schema import Schema
+from dpxplain.model.schema_fit import UnitCandidate
 
 if TYPE_CHECKING:
     from dpxplain.engines.duckdb_profile import ColumnProfile
 
 WARNING = (
-    "NOT PRIVATE: this draft was made by reading the data. Every value, edge and bound in it may reveal "
-    "someone. Review each against public knowledge (a code book, a law, common sense) before you use or "
-    "share it."
+    "NOT PRIVATE: dpxplain read the data to write this draft. Any value, edge or bound in it may reveal a "
+    "person. Before you use or share it, compare each with public knowledge (a code book, a law, common "
+    "sense)."
 )
 
 _HEADER = """\
-DRAFT, drawn up by: dpxplain schema init
+DRAFT written by: dpxplain schema init
 
-NOT PRIVATE: this draft was made by reading the data.
-Every value, edge and bound below may reveal someone: the only person with a rare value, the
-highest earner. Before you use or share this file, review each of them against public knowledge
-(a code book, a law, common sense), and then delete this note. Everything declared is public."""
+NOT PRIVATE: dpxplain read the data to write this draft.
+Any value, edge or bound below may reveal a person: the only one with a rare value, or the highest
+earner. Everything in a schema is public. Before you use or share this file, compare each value,
+edge and bound with public knowledge (a code book, a law, common sense). Then delete this note."""
+_EXACT_SUMS = "whole numbers only, so sums are exact"
+_CODES = "to sum and average it; delete bounds and step if the numbers are codes"
+_MAY_BE_UNIT = "If it tells people apart, it can be the privacy unit."
+RHO_COMMENT = "the budget for all queries together, for ever"
+DELTA_COMMENT = "dpxplain converts between rho and epsilon at this delta"
+UNIT_COMMENT = "each row is one person; if not, name the column of the person id and add max_rows = 3"
 _LINE = 100
 _LEAST = 1e-100  # smaller or larger numbers than this and its inverse are no measurements
 _MOST_AGES = 120
-_MOST_CODES = 100
+_FEW_NUMBERS = 10  # so many different whole numbers, each in several rows, are categories
 _SHORT = 30  # a longer list is marked as one to be confirmed
-ID_NAME = re.compile(r"(^|_)(id|uuid|guid|ssn|email|phone)s?$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -67,11 +74,12 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Draft:
-    """TOML text that Schema.load accepts, and what it leaves out."""
+    """TOML text that Schema.load accepts, what it leaves out, and what may be the privacy unit."""
 
     text: str
     schema: Schema | None  # None where the curator has to declare a domain first
     left_out: tuple[LeftOut, ...]
+    units: tuple[UnitCandidate, ...] = ()
 
 
 def draft_schema(
@@ -90,13 +98,13 @@ def draft_schema(
     left_out = tuple(LeftOut(name, reason) for name, reason in reasons.items() if reason)
     if len(left_out) == len(columns):
         raise SourceError(
-            "No column of the source lends itself to a schema: each is empty, unique to its row, or of a "
-            "type that cannot be declared.",
-            remedy="Write the schema by hand; docs and adult.toml show how.",
+            "None of the columns can be used: each is empty, has a different value in every row, or has an "
+            "unsupported type.",
+            remedy="Write the schema by hand; docs/language.md shows how.",
         )
     declared = [column for column in columns if not reasons[column.name]]
     table = table_name(source)
-    units = _unit_candidates(columns)
+    units = tuple(unit_candidates(columns))
 
     def written(name: str) -> str:
         return _toml(name, source, _privacy(rho, units), declared, left_out, book)
@@ -106,7 +114,7 @@ def draft_schema(
     if not _can_be_queried(schema):  # a file called order.csv, say
         text = written(f"{table}_data")
         schema = _loaded(text)
-    return Draft(text, schema, left_out)
+    return Draft(text, schema, left_out, units)
 
 
 def source_for(data: str, output: Path | None) -> str:
@@ -163,90 +171,64 @@ def _coded_declaration(column: ColumnProfile, coded: CodedColumn) -> Table:
     return declaration
 
 
-def _unit_candidates(columns: Sequence[ColumnProfile]) -> list[ColumnProfile]:
-    """Columns whose values repeat but are too many, or named, to be a domain: they may tell people apart."""
-    return [
-        column
-        for column in columns
-        if column.distinct > 1
-        and column.most_rows > 1
-        and column.kind in ("text", "numbers")
-        and (
-            ID_NAME.search(column.name)
-            or (column.kind == "text" and not column.values)
-            or _is_coded_id(column)
-        )
-    ]
-
-
-def _is_coded_id(column: ColumnProfile) -> bool:
-    """Whether there are many values and nearly all are letters with a number, such as tail numbers."""
-    numbered = sum(
-        re.fullmatch(r"[A-Za-z]+[-_ ]?\d+[A-Za-z0-9]*", str(value)) is not None for value in column.values
-    )
-    return column.kind == "text" and column.distinct > _MOST_CODES and numbered > 0.9 * column.distinct
-
-
-def _privacy(rho: float, units: Sequence[ColumnProfile]) -> Table:
+def _privacy(rho: float, units: Sequence[UnitCandidate]) -> Table:
     privacy = tomlkit.table()
-    for key, value, comment in (
-        ("rho", tomlkit.item(number_item(rho)), "the whole data set's budget, for everyone and for ever"),
-        ("delta", tomlkit.value("1e-6"), "only for showing (epsilon, delta)"),
-        (
-            "unit",
-            tomlkit.item("row"),
-            'one row is one person; else: unit = "<column of the person id>", max_rows = 3',
-        ),
-        (
-            "neighbours",
-            tomlkit.item("unbounded"),
-            'hides even whether someone is in the data; "bounded": what their rows hold',
-        ),
-    ):
-        privacy.add(key, value.comment(comment))
+    budget = tomlkit.item(number_item(rho))
+    privacy.add("rho", budget.comment(RHO_COMMENT))
+    privacy.add("delta", tomlkit.value("1e-6").comment(DELTA_COMMENT))
+    privacy.add("unit", tomlkit.item("row").comment(UNIT_COMMENT))
     for unit in units:
-        name = tomlkit.item(unit.name).as_string()
-        privacy.add(
-            tomlkit.comment(
-                f"candidate: unit = {name}, max_rows = {unit.usual_rows}  "
-                f"# about {unit.distinct:,}, up to {unit.most_rows:,} rows each; keeps 99% of the rows"
-            )
-        )
+        for line in _unit_proposal(unit):
+            privacy.add(tomlkit.comment(line))
+    neighbours = tomlkit.item("unbounded")
+    hides = 'hides whether a person is in the data; "bounded" hides only what their rows say'
+    privacy.add("neighbours", neighbours.comment(hides))
     return privacy
+
+
+def _unit_proposal(unit: UnitCandidate) -> tuple[str, ...]:
+    """What the curator reads and may uncomment where a column looks like the key of a person."""
+    name = tomlkit.item(unit.column).as_string()
+    return (
+        f"{name} may tell people apart: about {unit.values:,} values in {unit.rows:,} rows, up to "
+        f"{unit.most_rows:,} rows each.",
+        "If it does, delete the line with unit above, and the # before these two lines:",
+        f"unit = {name}",
+        f"max_rows = {unit.usual_rows}  # keeps 99% of the rows; more rows per person mean more noise",
+    )
 
 
 def _reason_to_leave_out(column: ColumnProfile) -> str:
     """Why a column is not declared; in words that hold no value of the data."""
     if column.kind == "dates":
         if column.first and not (EARLIEST <= _moment(column.first) <= _moment(column.last) <= LATEST):
-            return "some of its dates are so early or late that they must stand for something else."
-        return "" if column.first else "it holds no date that can be read."
+            return "some of its dates are so early or so late that they are probably codes, not dates."
+        return "" if column.first else "it contains no readable date."
     if column.kind not in ("numbers", "text", "true or false"):
-        return f"it holds {column.kind}, which cannot be declared."
+        return f"it contains {column.kind}, which a schema cannot declare."
     if not column.distinct:
-        return "it holds no value."
+        return "it is empty."
     if ID_NAME.search(column.name):
-        return "its name says identifier; if it tells people apart, privacy.unit may name it."
+        return f"its name looks like an identifier's. {_MAY_BE_UNIT}"
     unique = column.distinct >= 0.9 * column.filled and column.filled >= 20
     if column.kind == "numbers":
+        if column.has_number_keys:
+            return f"its numbers repeat like the key of a person. {_MAY_BE_UNIT} If not, declare its bounds."
         assert column.low is not None
         assert column.high is not None
         if not _LEAST <= (max(abs(column.low), abs(column.high)) or 1.0) <= 1 / _LEAST:
-            return "its numbers are too large or too small for round bounds."
+            return "its numbers are too large or too small to propose bounds."
         dense = column.high - column.low < 2 * column.filled
         # A small table may well hold every age once.
         if unique and column.whole and dense and column.distinct > _MOST_AGES:
-            return "nearly every row has a number of its own, so it looks like an identifier."
+            return "nearly every row has a different number, so it looks like an identifier."
         return ""
     if unique:
-        return "nearly every row has a value of its own, so it looks like an identifier or free text."
-    if _is_coded_id(column):
-        return "its values look like identifiers; if they tell people apart, privacy.unit may name it."
+        return "nearly every row has a different value, so it looks like an identifier or free text."
+    if column.has_coded_values:
+        return f"its values look like identifiers. {_MAY_BE_UNIT}"
     if column.kind == "text" and not column.values:
-        return (
-            f"about {column.distinct:,} different values are too many to list; if it tells people apart, "
-            "privacy.unit may name it."
-        )
+        return f"about {column.distinct:,} different values are too many to list. {_MAY_BE_UNIT}"
     return ""
 
 
@@ -257,7 +239,7 @@ def _moment(text: str) -> datetime:
 def _dated_declaration(column: ColumnProfile) -> Table:
     declaration = tomlkit.table()
     period, edges = drafted_dates(_moment(column.first), _moment(column.last), column.whole)
-    last_of = "; a bin ends with the day that it names last" if column.whole else ""
+    last_of = "; each bin includes the day at its upper edge" if column.whole else ""
     declaration.add(tomlkit.comment(f"one bin per {period}{last_of}"))
     declaration.add("edges", toml_array(edges))
     _add_null(declaration, column)
@@ -271,7 +253,7 @@ def _declaration(column: ColumnProfile) -> Table:
     if column.kind != "numbers":
         values = calendar_names(column.values) or column.values
         if len(values) > _SHORT:
-            declaration.add(tomlkit.comment(f"{len(values)} values, to be confirmed by public knowledge"))
+            declaration.add(tomlkit.comment(f"{len(values)} values: compare them with a public list"))
         declaration.add("values", toml_array(values))
         _add_null(declaration, column)
         return declaration
@@ -282,25 +264,39 @@ def _declaration(column: ColumnProfile) -> Table:
         declaration.add("values", toml_array(calendar))
         _add_null(declaration, column)
         return declaration
-    has_step = column.whole
-    if column.whole and 0 < len(column.values) <= 10 and max(map(abs, column.values)) < 2**53:
-        categories = tomlkit.item([number_item(value) for value in column.values]).as_string()
-        declaration.add(tomlkit.comment(f"or, to treat it as categories: values = {categories}"))
-    if column.whole and {column.low, column.high} <= {0.0, 1.0}:
-        declaration.add("bounds", tomlkit.item([0, 1]))
-    else:
-        edges = drafted_edges(column.low, column.high, column.whole, column.quantiles)
-        low, high = _bounds(column, edges)
-        declaration.add("edges", toml_array([number_item(edge) for edge in edges]))
-        _add_null(declaration, column)
-        declaration.add("bounds", tomlkit.item([number_item(low), number_item(high)]))
-        if column.quantiles and 3 * (column.quantiles[-2] - column.quantiles[1]) < high - low:
-            usual = f"{column.quantiles[1]:.6g} to {column.quantiles[-2]:.6g}"
-            declaration.add(tomlkit.comment(f"99.8% lie within {usual}: narrower bounds make less noise"))
-        has_step = has_step and max(abs(low), abs(high)) <= LARGEST_UNITS
-    if has_step:
-        declaration.add("step", tomlkit.item(1).comment("whole numbers only: sums are exact"))
+    is_flag = column.whole and {column.low, column.high} <= {0.0, 1.0}
+    if is_flag or _has_few_numbers(column):
+        _add_categories(declaration, column, [0, 1] if is_flag else [int(value) for value in column.values])
+        return declaration
+    edges = drafted_edges(column.low, column.high, column.whole, column.quantiles)
+    low, high = _bounds(column, edges)
+    declaration.add("edges", toml_array([number_item(edge) for edge in edges]))
+    _add_null(declaration, column)
+    declaration.add("bounds", tomlkit.item([number_item(low), number_item(high)]))
+    if column.quantiles and 3 * (column.quantiles[-2] - column.quantiles[1]) < high - low:
+        usual = f"{column.quantiles[1]:.6g} to {column.quantiles[-2]:.6g}"
+        declaration.add(tomlkit.comment(f"99.8% lie within {usual}: narrower bounds mean less noise"))
+    if column.whole and max(abs(low), abs(high)) <= LARGEST_UNITS:
+        declaration.add("step", tomlkit.item(1).comment(_EXACT_SUMS))
     return declaration
+
+
+def _has_few_numbers(column: ColumnProfile) -> bool:
+    """Whether whole numbers are so few, and repeat so often, that each is a category."""
+    is_few = column.whole and 0 < len(column.values) <= _FEW_NUMBERS
+    return is_few and column.filled >= 5 * column.distinct and max(map(abs, column.values)) <= LARGEST_UNITS
+
+
+def _add_categories(declaration: Table, column: ColumnProfile, values: Sequence[int]) -> None:
+    """Declares whole numbers to group by and, where there are several, to average too."""
+    declaration.add("values", toml_array(values))
+    _add_null(declaration, column)
+    if len(values) > 1:
+        bounds = tomlkit.item([values[0], values[-1]])
+        is_flag = list(values) == [0, 1]
+        use = "to average it: the share of rows with 1" if is_flag else _CODES
+        declaration.add("bounds", bounds.comment(use))
+        declaration.add("step", tomlkit.item(1).comment(_EXACT_SUMS))
 
 
 def _bounds(column: ColumnProfile, edges: Sequence[float]) -> tuple[float, float]:
@@ -312,7 +308,7 @@ def _bounds(column: ColumnProfile, edges: Sequence[float]) -> tuple[float, float
 
 def _add_null(declaration: Table, column: ColumnProfile) -> None:
     if column.has_null:
-        declaration.add("null", tomlkit.item(True).comment("NULL is one of the values"))
+        declaration.add("null", tomlkit.item(True).comment("NULL is a group of its own"))
 
 
 def toml_array(items: Sequence[object]) -> Array:

@@ -75,11 +75,11 @@ class _Exportable(Protocol):
     def to_csv(self) -> str: ...
 
 
-def show(result: object) -> None:
-    """Prints a result as a table."""
+def show(result: object, *, notes: bool = False) -> None:
+    """Prints a result as a table, with its notes if they are asked for."""
     from dpxplain.render.terminal import renderable
 
-    OUT.print(renderable(result))
+    OUT.print(renderable(result, notes=notes, hint="More: --notes"))
 
 
 def show_json(payload: object) -> None:
@@ -101,7 +101,14 @@ def show_csv(result: _Exportable) -> None:
     typer.echo(result.to_csv(), nl=False)
 
 
-def present(result: Any, payload: Callable[[], object], format: Format, truth: Any = None) -> None:
+def present(
+    result: Any,
+    payload: Callable[[], object],
+    format: Format,
+    truth: Any = None,
+    *,
+    notes: bool = False,
+) -> None:
     """Prints a result in the chosen format; with `truth`, true values beside it and a warning."""
     if truth is not None:
         warn("Not private: true values are shown because of --curator. Do not pass this output on.")
@@ -110,7 +117,7 @@ def present(result: Any, payload: Callable[[], object], format: Format, truth: A
     elif format is Format.CSV:
         show_csv(result if truth is None else truth)
     else:
-        show(result)
+        show(result, notes=notes)
         if truth is not None:
             OUT.print()
             show(truth)
@@ -179,43 +186,63 @@ def amount(rho: float) -> str:
 
 
 def price_in_words(price: Price) -> str:
+    """The price in ρ and in ε, and what it leaves of the budget."""
+    from dpxplain.words.prices import epsilon_at
+
     if price.free and not price.rho:
-        return "Price: nothing, this answer is prepared, so every why on it is free."
+        return "Price: free, this answer is prepared."
     if price.free:
-        return "Price: nothing, this was asked before and its answer is stored."
+        return "Price: free, this was asked before and its answer is stored."
+    in_epsilon = f"ρ {amount(price.rho)} ({epsilon_at(price.epsilon, price.delta)})"
     if not price.affordable:
-        return f"Price: ρ {amount(price.rho)}, more than the {amount(price.remaining)} that is left."
+        return f"Price: {in_epsilon}, more than the ρ {amount(price.remaining)} left."
     return (
-        f"Price: ρ {amount(price.rho)} of the {amount(price.remaining)} left; "
-        f"{amount(price.remaining_after)} will remain."
+        f"Price: {in_epsilon} of the ρ {amount(price.remaining)} left. "
+        f"ρ {amount(price.remaining_after)} will remain."
     )
 
 
-def approved(preview: Any, *, dry_run: bool, yes: bool, format: Format) -> bool:
+def approved(preview: Any, *, dry_run: bool, yes: bool, format: Format, notes: bool = False) -> bool:
     """Whether the command goes on: --dry-run only presents the preview, otherwise its price is approved."""
     if dry_run:
         from dpxplain.wire.payloads import preview_payload
 
-        present(preview, lambda: preview_payload(preview), format)
+        present(preview, lambda: preview_payload(preview), format, notes=notes)
         return False
-    approve(preview.price, getattr(preview, "delta", None), yes=yes, format=format)
+    approve(
+        preview.price,
+        getattr(preview, "delta", None),
+        getattr(preview, "forecast", ""),
+        yes=yes,
+        format=format,
+    )
     return True
 
 
-def approve(price: Price, delta: float | None = None, *, yes: bool, format: Format) -> None:
+def approve(
+    price: Price, delta: float | None = None, forecast: str = "", *, yes: bool, format: Format
+) -> None:
     """Prints the price, in ρ and for discoveries in δ too, and asks for confirmation at a terminal.
+
+    A forecast says what the price will buy; what is stored already needs none.
 
     A request beyond the budget is not asked about: the ledger refuses it.
     """
     words = price_in_words(price)
     if delta is not None and not price.free:
-        words += f" It also takes δ {delta:g}."
+        from dpxplain.words.prices import delta_text
+
+        words += f" It also takes {delta_text(delta)}."
     if _json_streams.get():
         remaining = {"remaining": price.remaining, "remaining_after": price.remaining_after}
-        further = {} if delta is None else {"delta": delta}
-        emit("price", message=words, rho=price.rho, free=price.free, **remaining, **further)
+        further: dict[str, object] = {} if delta is None else {"delta": delta}
+        further |= {"forecast": forecast} if forecast and not price.free else {}
+        amounts = {"rho": price.rho, "epsilon": price.epsilon}
+        emit("price", message=words, **amounts, free=price.free, **remaining, **further)
         return
     ERR.print(words)
+    if forecast and not price.free:
+        ERR.print(forecast)
     settled = price.free or not price.affordable or yes or format is Format.JSON
     if settled or not (sys.stdin.isatty() and ERR.is_terminal):
         return

@@ -31,7 +31,7 @@ def serve(
     ] = None,
     schema: Annotated[
         Path | None,
-        typer.Option("--schema", show_default=False, help="One data set of your own, for one user."),
+        typer.Option("--schema", show_default=False, help="Your own data set, for one user."),
     ] = None,
     workspace: Annotated[
         Path | None,
@@ -45,7 +45,7 @@ def serve(
     host: Annotated[
         str | None,
         typer.Option(
-            "--host", show_default=False, help="For one user: an address of this machine, else 127.0.0.1."
+            "--host", show_default=False, help="For one user: an address of this machine. Default: 127.0.0.1."
         ),
     ] = None,
     port: Annotated[
@@ -55,7 +55,7 @@ def serve(
             min=0,
             max=65535,
             show_default=False,
-            help="For one user, else 8765; 0 takes a free one.",
+            help="For one user: the port. Default: 8765; 0 takes a free one.",
         ),
     ] = None,
     create: Annotated[
@@ -63,14 +63,14 @@ def serve(
         typer.Option(
             "--create",
             show_default=False,
-            help="Begin a new, empty ledger if there is none; needed where the configuration or "
-            "DPXPLAIN_LEDGER names one.",
+            help="Create an empty ledger if there is none. Needed if the configuration or DPXPLAIN_LEDGER "
+            "names the ledger.",
         ),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not log requests.")] = False,
     as_json: o.Json = False,
 ) -> None:
-    """Serve the page and the API; many analysts with a CONFIG, or you alone.
+    """Serve the page and the API: with a CONFIG for many analysts, otherwise for you alone.
 
     \b
     Examples:
@@ -80,13 +80,13 @@ def serve(
     """
     if sum(choice is not None for choice in (config, example, schema)) != 1:
         raise BadRequest(
-            "Say what to serve: a CONFIG, or --example, or --schema.",
+            "You did not say what to serve: a CONFIG, --example or --schema.",
             remedy="Try: dpxplain serve --example adult",
         )
     if config is not None and any(option is not None for option in (workspace, host, port)):
         raise BadRequest(
-            "With a CONFIG, address and ledger are those of its [server] part.",
-            remedy="Leave out --workspace, --host and --port, or change host, port and ledger there.",
+            "With a CONFIG, the address and the ledger come from its [server] part.",
+            remedy="Leave out --workspace, --host and --port, or change host, port and ledger in the CONFIG.",
         )
     host, port = host or "127.0.0.1", 8765 if port is None else port
     try:
@@ -116,7 +116,7 @@ def serve(
         report=_report_as_json if as_json else _report,
         announce=_announce_as_json if as_json else _announce,
     )
-    note("The server has ended.")
+    note("The server has stopped.")
 
 
 def _report(opening: Opening) -> None:

@@ -1,6 +1,6 @@
-"""From options and words on the command line to a session, one of its answers and a question about it.
+"""Finds the session, the answer and the question that the words of a command line name.
 
-A session can measure, or is a read-only one that opens no data. Groups are named as they are printed.
+A session can measure, or is read-only and opens no data. Groups are written as in the answer.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ class Place:
         if address is None:
             return None
         if len(self.paths) > 1:
-            raise BadRequest("A data set at a server is named alone.", remedy="Give --data once.")
+            raise BadRequest("A server's data set cannot be combined with files.", remedy="Give --data once.")
         if self.schema is not None or self.example is not None:
             raise BadRequest(
-                "A data set at a server comes with the server's own schema.",
-                remedy="Leave out --schema and --example (also as DPXPLAIN_SCHEMA).",
+                "A data set at a server comes with its own schema.",
+                remedy="Leave out --schema and --example, and unset DPXPLAIN_SCHEMA.",
             )
         return address
 
     @cached_property
     def paths(self) -> list[str]:
-        """What `--data` or DPXPLAIN_DATA names."""
+        """The paths in `--data` or DPXPLAIN_DATA."""
         data_text = os.environ.get("DPXPLAIN_DATA", "")
-        # Typer takes a variable apart at spaces, and a path may have some.
+        # Typer splits a variable at spaces, which a path may contain.
         return [data_text] if data_text and self.data == data_text.split() else self.data or []
 
     @cached_property
@@ -71,14 +71,15 @@ class Place:
             if self.schema is not None or self.paths:
                 raise BadRequest(
                     "--example comes with its own data and schema.",
-                    remedy="Leave out --example, or --data and --schema (also as DPXPLAIN_DATA and _SCHEMA).",
+                    remedy="Leave out --example, or leave out --data and --schema and unset DPXPLAIN_DATA "
+                    "and DPXPLAIN_SCHEMA.",
                 )
             return bundled(f"{self.example}.toml")
         if self.schema is None and not Path(DEFAULT_SCHEMA).exists():
             raise SchemaError(
-                f"No schema was named, and there is no {DEFAULT_SCHEMA} here.",
-                remedy="Pass --schema FILE.toml (or set DPXPLAIN_SCHEMA), draft one with: dpxplain schema "
-                "init DATA_FILE, or try the bundled data with --example adult.",
+                f"No schema was given, and this folder has no {DEFAULT_SCHEMA}.",
+                remedy="Pass --schema FILE.toml or set DPXPLAIN_SCHEMA. To draft a schema: dpxplain schema "
+                "init DATA_FILE. To try bundled data: --example adult.",
             )
         return Path(self.schema or DEFAULT_SCHEMA)
 
@@ -102,7 +103,7 @@ class Place:
 
     @property
     def words(self) -> list[str]:
-        """The options that name this place again, for suggested commands."""
+        """The options that name the same place, for suggested commands."""
         options = [("--example", self.example), ("--schema", self.schema), ("--workspace", self.workspace)]
         options += [("--data", path) for path in self.paths]
         if self.server is not None:
@@ -121,7 +122,7 @@ class Place:
         source = self.source
         if source is None:
             raise SchemaError(
-                "No data were given.", remedy="Pass --data PATH, or set table.source in the schema."
+                "No data were given.", remedy="Pass --data PATH, or declare table.source in the schema."
             )
         with progress.running(f"Opening {self.declared.table.name}"):
             session = connect(
@@ -150,7 +151,7 @@ class Place:
 
     @contextmanager
     def ledger(self) -> Iterator[Session | WorkspaceLedger]:
-        """Budget and history only, of the workspace or of the server."""
+        """The budget and history only, from the workspace or the server."""
         from dpxplain.cli.read_only_workspace import open_workspace_ledger
 
         if self.server is not None:
@@ -163,7 +164,7 @@ class Place:
 
     @property
     def _data_set(self) -> str:
-        """Its name in last.json: a server's data set may be called as one of this folder."""
+        """The key in last.json: a server's URL, because a local data set may have the same name."""
         return self.server or self.declared.table.name
 
     @property
@@ -172,7 +173,7 @@ class Place:
 
     @property
     def last_answer(self) -> EntryId | None:
-        """The number of the answer shown last; an older one after a query was repeated."""
+        """The number of the answer shown last, which need not be the newest."""
         with suppress(OSError, ValueError, AttributeError):
             number = json.loads(self._last_answers.read_text(encoding="utf-8")).get(self._data_set)
             return number if isinstance(number, int | str) else None
@@ -192,7 +193,7 @@ class Place:
 
 @dataclass(frozen=True)
 class AnswerChoice:
-    """Options that say which answer a command is about, and which of its aggregates."""
+    """Options that choose the answer, and one of its aggregates."""
 
     answer: o.AnswerNumber = None
     of: o.Of = None
@@ -216,7 +217,7 @@ class AnswerChoice:
 
 @dataclass(frozen=True)
 class QuestionOptions:
-    """Options that say what is asked of the groups, and for whom the answer shall hold."""
+    """Options that choose how groups are compared, and for which population."""
 
     weight: o.Weights = None
     at_least: o.AtLeast = None
@@ -264,7 +265,7 @@ class TypedQuestion:
         if self.options.weight:
             if self.groups:
                 raise QuestionError(
-                    "Groups were named twice.", remedy="Use either A B or --weight, not both."
+                    "Groups were named both as A B and with --weight.", remedy="Use one of them."
                 )
             return _weighted(self.options.weight, answer), None
         if len(self.groups) == 2:
@@ -273,12 +274,12 @@ class TypedQuestion:
             return {self.groups[0]: 1.0}, None
         raise QuestionError(
             f"A question compares two groups, not {len(self.groups)}.",
-            remedy="Name two groups, one group with --at-least, or several with --weight GROUP=NUMBER.",
+            remedy="Name two groups, or one with --at-least, or several with --weight GROUP=NUMBER.",
         )
 
 
 def one_aggregate(answer: Answer | Answers, name: str | None) -> Answer:
-    """The answer about the aggregate named by `--of`, which is optional where there is only one."""
+    """The answer for the aggregate in `--of`, which may be left out if there is only one."""
     from dpxplain.results.answers import Answers
     from dpxplain.results.formula_answer import computed_answer
 
@@ -287,14 +288,14 @@ def one_aggregate(answer: Answer | Answers, name: str | None) -> Answer:
             return answer[answer.names[0] if name is None else name]
         raise QuestionError(
             f"Answer {answer.id} has several aggregates: {', '.join(answer.names)}.",
-            remedy=f"Say which one is meant: --of {shlex.quote(answer.names[0])}",
+            remedy=f"Choose one: --of {shlex.quote(answer.names[0])}",
         )
     if name not in (None, answer.value_name, answer.expression):
         if (computed := computed_answer(name, [answer])) is not None:
             return computed
         raise QuestionError(
             f"{name!r} is not an aggregate of answer {answer.id}.",
-            remedy=f"It is about {answer.value_name}; leave out --of, or name another answer with --answer.",
+            remedy=f"It has {answer.value_name}. Leave out --of, or choose another answer with --answer.",
         )
     return answer
 
@@ -309,8 +310,8 @@ def _weighted(texts: Sequence[str], answer: Answer) -> dict[str, float]:
             equals = ""
         if not equals or name in weights:
             raise QuestionError(
-                f"--weight takes GROUP=NUMBER, each group once, not {text!r}.",
-                remedy=f"Write --weight '{answer.groups.written(0)}=1'.",
+                f"--weight takes GROUP=NUMBER and each group only once, not {text!r}.",
+                remedy=f"Write --weight '{answer.groups.written(answer.groups.first)}=1'.",
             )
         weights[name] = weight
     return weights

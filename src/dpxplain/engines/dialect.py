@@ -1,9 +1,9 @@
-"""What engines' SQL differs in: how a database casts, compares, hashes and dates.
+"""The differences between the engines' SQL: how a database casts, compares, hashes and dates.
 
 The rules, which are the same for all, are in `encoding`, `expression_sql` and `fit_sql`.
 
-Every text of a dialect is an expression that raises no error, whatever value it meets: what does not fit is
-NULL. `kind` is what the source's catalog says of a column's type, never what was seen in a row.
+Every text of a dialect is an expression that never raises an error: a value that does not fit becomes NULL.
+`kind` is a column's type in the source's catalog. It never depends on the rows.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ALMOST_HALF = 0.49999999999999994
 
 
 def nearest(number: float, low: float, high: float) -> int:
-    """What `Dialect.nearest` computes, here."""
+    """The same as `Dialect.nearest`, computed in Python."""
     is_up = number >= 0 if low < 0 < high else low >= 0
     return math.floor(number + _ALMOST_HALF) if is_up else math.ceil(number - _ALMOST_HALF)
 
@@ -58,7 +58,7 @@ class Dialect(ABC):
     moment = "TIMESTAMP"
     """The type of timestamps, which have no time zone."""
     inlined = "AS"
-    """Between the name and the statement of a WITH whose rows are not to be kept."""
+    """The keyword that stops the engine from materialising a CTE (NOT MATERIALIZED), or plain AS."""
     compares_whole = False
     """Whether whole numbers of any width are compared with a literal as they are, without an error."""
     counts_clamped = False
@@ -108,7 +108,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def truth(self, source: str, kind: Kind) -> str:
-        """TRUE or FALSE, also of 1 and 0, but of no other number."""
+        """TRUE or FALSE; 1 and 0 count as these, other numbers do not."""
 
     @abstractmethod
     def text_of(self, source: str, kind: Kind) -> str:
@@ -130,7 +130,7 @@ class Dialect(ABC):
         return f"isnan({number})"
 
     def for_texts(self, number: int, columns: int) -> Dialect:
-        """The dialect for a statement that encodes so many columns, with so many declared texts together."""
+        """The dialect for a statement that encodes `columns` columns with `number` declared texts in all."""
         return self
 
     @abstractmethod

@@ -107,8 +107,7 @@ class DuckDBEngine(DuckDBPasses):
             return Confidential(self._rehearse(query, subsets))
         if self._streamed is None or not isinstance(self.source, FileSource):
             return Confidential(self._scan(query, subsets))
-        # The files may be changed between two passes and during one. States before and after tell, because
-        # before they are those of the content that was digested, and every change shows in them.
+        # Files may change between two passes or during one. Their states before and after the pass show it.
         before = self.source.verified()
         cells = failure = None
         if before is not None:
@@ -134,7 +133,7 @@ class DuckDBEngine(DuckDBPasses):
         )
 
     def _read_again(self, count: Callable[[object], T], rehearsed: bool) -> Confidential[T]:
-        """What is counted in the source itself, if it still holds what was encoded."""
+        """Counts in the source itself. Raises if the source changed since it was encoded."""
         if rehearsed:
             return self._source.map(count)
         is_same = False
@@ -198,8 +197,8 @@ class DuckDBEngine(DuckDBPasses):
         rows = encoding.all_rows()
         self._columns, values = rows.columns, encoding.parameters.values
         unreadable = SourceError(
-            f"The source of {self.schema.table.name} could not be read to its end.",
-            remedy="Is it damaged, or does a line of it have too few or too many values?",
+            f"The source of {self.schema.table.name} could not be read completely.",
+            remedy="Is the file damaged, or does a line have too few or too many values?",
         )
         with quiet(unreadable), self._reading(opened.relation, recognised), self._within_memory():
             if self._place == "stream":
@@ -250,7 +249,10 @@ class DuckDBEngine(DuckDBPasses):
             self._connection.execute(f"SELECT {', '.join(texts)} FROM source").fetchall()
 
     def _file(self, source: object, encoding: str, cache: Path | None) -> EncodedFile | None:
-        """The file of the encoded rows, if there is to be one; one that is allowed no more is deleted."""
+        """The file for the encoded rows, if the schema allows one.
+
+        Deletes a file that it no longer allows.
+        """
         if cache is not None and not self.schema.table.cache:
             discard(cache, self.schema)
         is_kept = self.schema.table.cache and cache is not None and isinstance(source, str | Path)

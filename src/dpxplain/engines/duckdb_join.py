@@ -75,12 +75,12 @@ class DuckDBJoinEngine(DuckDBPasses):
         return Confidential(scan(query, subsets))
 
     def fit(self, asked: FitQuestion, *, rehearsed: bool = False) -> Confidential[FitCounts]:
-        raise InternalError("The quality of joined tables is not measured.")
+        raise InternalError("The data quality of joined tables cannot be measured.")
 
     def value_counts(
         self, column: str, longest: int, *, rehearsed: bool = False
     ) -> Confidential[ValueCounts]:
-        raise InternalError("Values are not discovered in joined tables.")
+        raise InternalError("Values cannot be discovered in joined tables.")
 
     def _open(self, sources: Mapping[str, object]) -> None:
         read: dict[str, FileSource | TableSource] = {}
@@ -127,8 +127,8 @@ class DuckDBJoinEngine(DuckDBPasses):
 
     def _within_memory(self) -> AbstractContextManager[None]:
         full = SourceError(
-            "The joined rows need more memory than the limit allows.",
-            remedy="Raise the limit, or lower max_rows of the tables that are joined.",
+            "The joined rows need more memory than allowed.",
+            remedy="Raise the memory limit, or lower max_rows of the joined tables.",
         )
         return quiet(full, duckdb.OutOfMemoryException)
 
@@ -188,6 +188,6 @@ def digested_source(source: Any, table: str) -> FileSource | TableSource:
 
 def _unreadable(name: str) -> SourceError:
     return SourceError(
-        f"The source of {name} could not be read to its end.",
-        remedy="Is it damaged, or does a line of it have too few or too many values?",
+        f"The source of {name} could not be read completely.",
+        remedy="Is the file damaged, or does a line have too few or too many values?",
     )

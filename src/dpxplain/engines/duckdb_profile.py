@@ -6,23 +6,40 @@ One pass counts the different values of every column; all else is computed from 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
-import numpy as np
-from numpy.typing import NDArray
 
 from dpxplain.engines.duckdb_dialect import DuckDBDialect, words_of
-from dpxplain.engines.duckdb_source import open_connection, open_source, quiet
+from dpxplain.engines.duckdb_source import OpenedSource, open_connection, open_source, quiet
 from dpxplain.errors import SourceError
+from dpxplain.model.schema_fit import UnitCandidate
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 MOST_VALUES = 500  # a longer list is no domain that a person can review
 _SAMPLED = 20_000  # rows from which columns with too many different values to count are told
 _QUANTILES = 1_000
+_REPEATED = 0.8  # different values per row; with more, hardly a value repeats
 _LEADING_ZERO = r"^\s*[+-]?0[0-9]"  # marks a code, as in 02139
 _ISO_TIME = r"^\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[+-]\d{2}(:?\d{2})?)?$"
+ID_NAME = re.compile(
+    r"(^|_)(id|uuid|guid|ssn|email|phone)s?$|(^|_)id_?(code|no|nr|num|number)$|[a-z]Id$", re.IGNORECASE
+)
+_PERSON_NAME = re.compile(
+    r"(^|_)(person|individual|subject|respondent|participant|panelist|patient|customer|client|member|user|"
+    r"student|pupil|employee|worker|household|family|account)(_?(no|nr|num|number|code|key|id))?$|"
+    r"^(nr|pid|hhid|caseid)$",
+    re.IGNORECASE,
+)
+_CODED = re.compile(r"[A-Za-z]+[-_ ]?\d+[A-Za-z0-9]*")  # such as the tail numbers of planes
+_MOST_CODES = 100  # a longer list of codes or whole numbers may be one of keys
+FEWEST_PERSONS = 20  # of a column whose name says that it holds persons
 
 quote = DuckDBDialect().quote
 
@@ -50,29 +67,75 @@ class ColumnProfile:
     def has_null(self) -> bool:
         return self.filled < self.rows
 
+    @property
+    def has_coded_values(self) -> bool:
+        """Whether there are many values and nearly all are letters with a number, such as tail numbers."""
+        coded = sum(_CODED.fullmatch(str(value)) is not None for value in self.values)
+        return self.kind == "text" and self.distinct > _MOST_CODES and coded > 0.9 * self.distinct
+
+    @property
+    def has_number_keys(self) -> bool:
+        """Whether its whole numbers repeat like the key of a person.
+
+        Its name says so; or there are many numbers, each in a few rows, and they are numbered without large
+        gaps or have equally many rows.
+        """
+        if self.kind != "numbers" or not self.whole or self.most_rows < 2 or not self.distinct:
+            return False
+        if self.distinct > FEWEST_PERSONS and _PERSON_NAME.search(self.name):
+            return True
+        assert self.low is not None
+        assert self.high is not None
+        mean = self.filled / self.distinct
+        is_even = self.low >= 0 and 2 <= mean <= 100 and self.most_rows <= 10 * mean
+        is_dense = self.high - self.low < 1.5 * self.distinct
+        is_balanced = self.most_rows * self.distinct == self.filled
+        return self.distinct > _MOST_CODES and is_even and (is_dense or is_balanced)
+
+
+def unit_candidates(columns: Iterable[ColumnProfile]) -> list[UnitCandidate]:
+    """The columns that may tell people apart: named so, or with values that repeat and are too many."""
+    return [
+        UnitCandidate(column.name, column.distinct, column.filled, column.most_rows, column.usual_rows)
+        for column in columns
+        if column.distinct > 1
+        and column.most_rows > 1
+        and column.kind in ("text", "numbers")
+        and (
+            ID_NAME.search(column.name)
+            or (column.kind == "text" and not column.values)
+            or column.has_coded_values
+            or column.has_number_keys
+        )
+    ]
+
 
 def profile(source: object) -> list[ColumnProfile]:
-    """Read the whole source once."""
+    """Profiles all columns of a source, which is read to its end."""
     connection = open_connection()
     try:
         opened = open_source(connection, source)
-        with quiet(SourceError(f"{source} could not be read to its end.")):
+        with quiet(SourceError(f"{source} could not be read completely.")):
             opened.relation.create_view("source")
-            names = list(opened.types)
-            wide = _wide_columns(connection, names)
-            _count_values(connection, [name for name in names if name not in wide])
-            if wide or _has_line_ends(connection, opened.types):
-                opened.check_rows()
-            return [
-                _repetition(
-                    connection,
-                    i,
-                    _column(connection, i, name, words_of(type_name), name in opened.untyped, name in wide),
-                )
-                for i, (name, type_name) in enumerate(opened.types.items())
-            ]
+            return profile_view(connection, opened, list(opened.types))
     finally:
         connection.close()
+
+
+def profile_view(
+    connection: duckdb.DuckDBPyConnection, opened: OpenedSource, names: Sequence[str]
+) -> list[ColumnProfile]:
+    """Profiles the named columns of an opened source, which is the view `source`."""
+    wide = _wide_columns(connection, names)
+    _count_values(connection, [name for name in names if name not in wide])
+    if wide or _has_line_ends(connection, opened.types):
+        opened.check_rows()
+    profiles = []
+    for i, name in enumerate(names):
+        kind, is_wide = words_of(opened.types[name]), name in wide
+        column = _column(connection, i, name, kind, name in opened.untyped, is_wide)
+        profiles.append(_repetition(connection, i, column, is_wide))
+    return profiles
 
 
 def _wide_columns(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> set[str]:
@@ -143,6 +206,8 @@ def _numbers(
     rows: int,
     distinct: int,
 ) -> ColumnProfile:
+    import numpy as np  # here, since a schema check of categories does without it
+
     number = "TRY_CAST(value AS DOUBLE)"
     filled = int(_row(connection, f"SELECT sum(n) FROM {view} WHERE NOT isnan({number})")[0] or 0)
     numbers = connection.execute(
@@ -168,6 +233,8 @@ def _numbers(
 
 def _quantiles(values: NDArray[np.float64], counts: NDArray[np.float64]) -> tuple[float, ...]:
     """The quantiles of sorted values with their counts."""
+    import numpy as np
+
     ends = np.cumsum(counts)
     ranks = np.arange(_QUANTILES + 1) / _QUANTILES * ends[-1]
     return tuple(values[np.minimum(np.searchsorted(ends, ranks), len(values) - 1)].tolist())
@@ -219,11 +286,17 @@ def _values(
     return tuple(value for (value,) in rows)
 
 
-def _repetition(connection: duckdb.DuckDBPyConnection, place: int, column: ColumnProfile) -> ColumnProfile:
+def _repetition(
+    connection: duckdb.DuckDBPyConnection, place: int, column: ColumnProfile, is_wide: bool
+) -> ColumnProfile:
     """The profile with how often values repeat: what a privacy unit's max_rows would have to be."""
-    sizes = connection.execute(
-        f"SELECT n, count(*) FROM counted_{place} WHERE value IS NOT NULL GROUP BY n ORDER BY n"
-    ).fetchall()
+    counted = f"SELECT n FROM counted_{place} WHERE value IS NOT NULL"
+    if is_wide:  # its values are not counted yet
+        is_key = column.kind == "text" or column.whole
+        if not is_key or column.distinct > _REPEATED * column.filled:
+            return column
+        counted = f"SELECT count(*) AS n FROM counted_{place} WHERE value IS NOT NULL GROUP BY value"
+    sizes = connection.execute(f"SELECT n, count(*) FROM ({counted}) GROUP BY n ORDER BY n").fetchall()
     total, kept_rows, last = sum(n * count for n, count in sizes), 0, 0
     above = sum(count for _, count in sizes)
     for n, count in sizes:

@@ -34,7 +34,7 @@ class OpenedSource:
     """A lazy relation over a source, and what is known of it without reading its rows."""
 
     relation: duckdb.DuckDBPyRelation
-    files: tuple[str, ...] = ()  # none for what lives in memory
+    files: tuple[str, ...] = ()  # empty for tables in memory
     untyped: frozenset[str] = frozenset()  # columns that have no type of their own
     check_rows: Callable[[], None] = lambda: None  # refuses rows that would be misread; may read them all
     release: Callable[[], None] = lambda: None  # lets go of a database that others may want to write
@@ -110,7 +110,7 @@ def _open_files(
 ) -> OpenedSource:
     name = source.files[0] if len(source.files) == 1 else f"One of {len(source.files)} files"
     unreadable = SourceError(
-        f"{name} cannot be read.", remedy=f"Is it a whole {_FILE_NAMES[source.kind]} file?"
+        f"{name} cannot be read.", remedy=f"Is it a complete {_FILE_NAMES[source.kind]} file?"
     )
     with quiet(unreadable):
         if source.kind == "parquet":
@@ -141,13 +141,13 @@ def _open_database(
     if Path(f"{source.files[0]}.wal").exists():
         # It holds rows that neither size nor content of the file itself shows.
         raise SourceError(
-            f"{source.files[0]} has changes that are not written into the file yet.",
-            remedy="Close the program that writes to it, or run CHECKPOINT there.",
+            f"{source.files[0]} has changes that another program has not written to the file yet.",
+            remedy="Close that program, or run CHECKPOINT in it.",
         )
     path = source.files[0].replace("'", "''")
     in_use = SourceError(
-        f"{source.files[0]} is not a DuckDB file that can be opened now.",
-        remedy="If this program has it open, pass its connection or relation; another program must close it.",
+        f"{source.files[0]} is not a DuckDB file, or another program has it open.",
+        remedy="Close the other program. If this program has the file open, pass its connection or relation.",
     )
     with quiet(in_use):
         connection.execute(f"ATTACH '{path}' AS attached (READ_ONLY)")
@@ -183,8 +183,9 @@ def _view(file: str, name: str) -> SourceError:
     """A view may read other files, the time or random numbers, which nothing about its own file shows."""
     return SourceError(
         f"{name} in {file} is a view: its rows can change while the file stays the same.",
-        remedy=f"Store them once, CREATE TABLE {name}_rows AS FROM {name}, and name that table; or pass the "
-        f'view from Python, as duckdb.connect("{Path(file).name}").table("{name}"), which takes a snapshot.',
+        remedy=f"Store the rows in a table (CREATE TABLE {name}_rows AS FROM {name}) and name that table. Or "
+        f'pass the view from Python, as duckdb.connect("{Path(file).name}").table("{name}"), which '
+        "takes a snapshot.",
     )
 
 
@@ -203,7 +204,7 @@ def _chosen_table(
         f"{file} has no table {table_name}."
         if table_name is not None
         else f"{file} has {len(tables)} tables.",
-        remedy=f"Name one as {Path(file).name}::TABLE; its tables are: {names}.",
+        remedy=f"Name one as {Path(file).name}::TABLE. Its tables are: {names}.",
     )
 
 
@@ -215,7 +216,8 @@ def _open_connected(
         f"The DuckDB connection has no table or view {table}."
         if table
         else "A DuckDB connection has many tables.",
-        remedy='Pass one of them, as connection.table("flights"), or name it as the schema names its table.',
+        remedy='Pass one table, as connection.table("flights"). Or name the table in the connection as the '
+        "schema does.",
     )
     if table is None:
         raise missing

@@ -57,9 +57,9 @@ def _place(schema: Schema, size: int, limit: int) -> Place:
     declared = schema.table.storage
     if declared == "stream" and schema.privacy.unit != "row":
         raise SchemaError(
-            'table.storage = "stream" needs unit = "row" where the data are files: the rows of a person are '
-            "chosen once, so they have to be kept.",
-            remedy='Say storage = "file" or "memory".',
+            'table.storage = "stream" needs unit = "row" if the data are files. With another unit, each '
+            "person's rows are chosen once, so they must be stored.",
+            remedy='Set storage = "file" or "memory".',
         )
     if declared != "auto":
         return declared
@@ -111,11 +111,11 @@ def _is_parquet(name: str) -> bool:
 
 
 def too_large(schema: Schema) -> SourceError:
-    """The refusal of encoded rows that do not fit into memory."""
+    """The error for encoded rows that do not fit into memory."""
     places = '"file"' if schema.privacy.unit != "row" else '"stream" or "file"'
     return SourceError(
-        f"The encoded rows of {schema.table.name} need more memory than the limit allows.",
-        remedy=f"Raise the limit, or say storage = {places} in the schema's [table].",
+        f"The encoded rows of {schema.table.name} need more memory than allowed.",
+        remedy=f"Raise the memory limit, or set storage = {places} in the schema's [table].",
     )
 
 
@@ -200,13 +200,13 @@ class EncodedFile:
 
 
 def private_folder(folder: Path) -> Path:
-    """Makes the folder, which its owner alone may enter; refuses one of others, who could swap its files."""
+    """Creates a folder that only its owner may enter. Raises if others may enter: they could swap files."""
     with contextlib.suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not _is_private(folder):
         raise SourceError(
             f"Encoded rows cannot be written to {folder}.",
-            remedy="It has to be a folder that you own and that nobody else may enter (chmod 700).",
+            remedy="Use a folder that you own and that nobody else can enter (chmod 700).",
         )
     return folder
 

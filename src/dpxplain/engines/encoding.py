@@ -1,7 +1,7 @@
 """The rules by which every engine encodes declared columns as small integers, as SQL of its dialect.
 
-They never fail on a value: one of the wrong type, outside the domain, NaN or infinite is encoded as
-undeclared or clamped (SPEC section 2, item 6). All engines have the same encoded rows, bit for bit.
+They never fail on a value. A value that is NaN, infinite, outside the domain or of the wrong type is encoded
+as undeclared, or clamped (SPEC section 2, item 6). All engines have the same encoded rows, bit for bit.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Encoding:
         return f"',' || COALESCE(CAST({whole} AS {self.dialect.text}), '')"
 
     def unit(self) -> str:
-        """What makes two rows those of one person: the bytes of the unit's text.
+        """The SQL text that identifies a row's person: the bytes of the unit's text.
 
         Equality of the column's own type would be another notion than that of the count of persons: texts may
         have a collation, and 0.0 equals -0.0.
@@ -152,6 +152,8 @@ class Encoding:
                 continue
             if column.values is not None:
                 columns[code_column(self.schema, name)] = self._category_code(name, column)
+                if column.is_summable:
+                    columns[units_column(self.schema, name)] = self._units(column, self.number(name))
             else:
                 columns |= self._number_columns(name, column, self.number(name))
         return columns
@@ -341,14 +343,15 @@ def check_columns(schema: Schema, kinds: Mapping[str, Kind], untyped: frozenset[
     unit = schema.privacy.unit
     if unit != "row" and unit not in kinds:
         raise SchemaError(
-            f"privacy.unit names the column {unit!r}, which the source does not have.",
+            f"privacy.unit names the column {unit!r}, but the source has no such column.",
             remedy=_columns_of(kinds, untyped),
         )
     for name in schema.unknown:
         if name in kinds and name not in untyped and kinds[name] not in ("text", "nothing"):
             raise SchemaError(
-                f"columns.{name} is to be discovered, but the source holds {WORDS[kinds[name]]} there.",
-                remedy="Only text is discovered; declare edges or bounds for numbers and dates.",
+                f'columns.{name} has values = "discover", but in the source this column contains '
+                f"{WORDS[kinds[name]]}.",
+                remedy="Only text values can be discovered. For numbers and dates, declare edges or bounds.",
             )
     read = [name for name, column in schema.columns.items() if column.expression is None]
     for name in dict.fromkeys([*read, *schema.unknown]):
@@ -364,9 +367,9 @@ def check_columns(schema: Schema, kinds: Mapping[str, Kind], untyped: frozenset[
         is_same = declared == actual or {declared, actual} <= {"numbers", "true or false"}
         if not is_dated and not is_same:
             texts = 'Declare its texts, such as values = ["true", "false"]'
-            mend = texts if actual == "text" else "Mend the schema"
+            mend = texts if actual == "text" else "Correct the schema"
             raise SchemaError(
-                f"columns.{name} is declared with {declared}, but the source holds {actual} there.",
+                f"columns.{name} is declared with {declared}, but it contains {actual} in the source.",
                 remedy=f"{mend}, or convert the column in the source.",
             )
 
@@ -374,7 +377,7 @@ def check_columns(schema: Schema, kinds: Mapping[str, Kind], untyped: frozenset[
 def _columns_of(kinds: Mapping[str, Kind], untyped: frozenset[str]) -> str:
     if kinds.keys() == untyped:
         # The first line of a CSV file without a header line holds values, so it is not repeated here.
-        return "Mend the schema; a CSV file must name its columns in its first line."
+        return "Correct the schema. A CSV file must name its columns in its first line."
     return f"The source has: {', '.join(kinds)}."
 
 
@@ -410,7 +413,7 @@ def _codes(column: Column) -> dict[Any, int]:
 
 
 def _key_of(value: DomainValue) -> str | int:
-    """A declared value as what a row's value is compared with."""
+    """The key that a row's value is compared with."""
     if isinstance(value, date):
         return micros(value)
     return int(value) if isinstance(value, int) else str(value)

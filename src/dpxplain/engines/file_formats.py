@@ -1,7 +1,7 @@
 """Opens CSV, JSON lines and Arrow files so that no row decides how others are read.
 
-A CSV file is read whole or refused: quotes that a writer did not escape can swallow line ends, and the rows
-after them would be missing without a word.
+A CSV file with unescaped quotes raises an error: such quotes can swallow line ends, and the rows after them
+would be missing without notice.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def check_csv(relation: duckdb.DuckDBPyRelation, files: Sequence[str], delimiter
     )
     if several.filter(f"list_min({widths}) >= {len(names)}").limit(1).fetchall():
         raise SourceError(
-            f"Quotes in {files[0] if len(files) == 1 else 'the CSV files'} are not escaped: whole lines "
+            f"Quotes in {files[0] if len(files) == 1 else 'the CSV files'} are not escaped. Whole lines "
             "would be read as part of a value, and their rows would be missing.",
             remedy='Write a quote inside a quoted value as two quotes (""), or use Parquet.',
         )
@@ -99,7 +99,7 @@ def _header(file: str) -> tuple[str, tuple[str, ...]]:
             except csv.Error:  # not its text, which may quote the file
                 raise SourceError(
                     "The header line of the CSV file cannot be read.",
-                    remedy=f"Its names may have at most {csv.field_size_limit():,} characters each.",
+                    remedy=f"Each column name may have at most {csv.field_size_limit():,} characters.",
                 ) from None
             readings.append((delimiter, tuple(names)))
     return max(readings, key=lambda reading: len(reading[1]))
@@ -135,7 +135,8 @@ def open_json_lines(connection: duckdb.DuckDBPyConnection, files: Sequence[str])
     if not names:
         raise SourceError(
             f"{files[0]} does not begin with a JSON object.",
-            remedy="Write one object per line; the first has every key, with null where there is no value.",
+            remedy="Write one object per line. The first one must have every key, with null where there is "
+            "no value.",
         )
     listed = ", ".join(_text(glob.escape(file)) for file in files)
     columns = ", ".join(f"json_extract_string(json, {_pointer(name)}) AS {_quoted(name)}" for name in names)
@@ -151,7 +152,7 @@ def open_arrow(files: Sequence[str]) -> Dataset | pa.Table:
     if not all(schema.equals(schemas[0][0]) for schema, _ in schemas):
         raise SourceError(
             f"The {len(files)} Arrow files have different columns or types.",
-            remedy="Give them the same columns, of the same types.",
+            remedy="Give them the same columns with the same types.",
         )
     if all(has_batches for _, has_batches in schemas):
         return dataset.dataset(list(files), format="ipc", schema=schemas[0][0])

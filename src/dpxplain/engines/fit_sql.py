@@ -70,7 +70,7 @@ def _category(encoding: Encoding, part: Partition, encoded: dict[str, str]) -> s
     column, source = encoding.schema.column(part.column), encoding.dialect.quote(part.column)
     if part.domain == "values":
         code = encoded[code_column(encoding.schema, part.column)]
-        return f"CASE WHEN ({code}) > 0 THEN 0 WHEN {source} IS NULL THEN 2 ELSE 1 END"
+        return f"CASE WHEN {source} IS NULL THEN 2 WHEN ({code}) > 0 THEN 0 ELSE 1 END"
     number = encoding.number(part.column)
     if part.domain == "bins":
         return _bin(encoding, part, number)
@@ -81,9 +81,8 @@ def _category(encoding: Encoding, part: Partition, encoded: dict[str, str]) -> s
         for end in (ends[0], ends[-1])
     )
     below = f"{number} {'<=' if part.domain == 'edges' else '<'} {low}"
-    missing = 0 if part.domain == "edges" and column.null else 3
     return (
-        f"CASE WHEN {encoding.missing(number)} THEN {missing} WHEN {below} THEN 1 "
+        f"CASE WHEN {encoding.missing(number)} THEN 3 WHEN {below} THEN 1 "
         f"WHEN {number} > {high} THEN 2 ELSE 0 END"
     )
 

@@ -108,11 +108,12 @@ def private_sources(
         if other is None and not is_same:
             raise SchemaError(
                 f"tables.{name}.source: is missing.",
-                remedy=f'Say where it lies, or pass tables={{"{name}": DataFrame}} to connect.',
+                remedy=f'Set it to the table\'s file or address, or pass tables={{"{name}": DataFrame}} to '
+                "connect.",
             )
         if not is_same:
             raise SchemaError(
-                f"tables.{name}: lies elsewhere than the data; private tables are joined where both are.",
+                f"tables.{name}: is not in the same place as the data, so the two cannot be joined.",
                 remedy="Put both into one database, or both into files.",
             )
     return {name: lasting(other) for name, other in sources.items()}
@@ -170,7 +171,7 @@ def source_figures(source: object, schema: Schema, *, memory: str | None = None)
 
 
 def source_state(source: str | Path | Sequence[str | Path], schema: Schema) -> Source | None:
-    """What tells whether a source is the one that was answered from, without opening it; None if gone."""
+    """The state of a source, to tell without opening it whether it changed; None if it is gone."""
     if is_database(source):
         own: Source = _database_engine(source, schema).source
     else:
@@ -235,9 +236,9 @@ def refuse_swapped(source: object, schema: object) -> None:
         named = repr(str(source)) if is_file else "..."
         data = repr(str(schema)) if isinstance(schema, str | Path) else "DATA"
         raise BadRequest(
-            "A schema stands where the data belong: the data come first.",
-            remedy=f"Write dpx.connect({data}, schema={named}); without data, the schema's own table.source "
-            "is opened.",
+            "You passed a schema in place of the data. The data come first.",
+            remedy=f"Write dpx.connect({data}, schema={named}). Without data, it opens the schema's "
+            "table.source.",
         )
 
 
@@ -246,7 +247,7 @@ def declared_source(schema: Schema, schema_source: SchemaSource) -> str | Path |
     source = schema.table.paths(folder_of(schema_source))
     if source is None:
         raise SchemaError(
-            "No data were given.", remedy="Pass a path or DataFrame, or set table.source in the schema."
+            "You gave no data.", remedy="Pass a path or DataFrame, or set table.source in the schema."
         )
     return source
 

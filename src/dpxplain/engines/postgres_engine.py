@@ -52,7 +52,7 @@ Run = Callable[[str, list[Any]], Fetched]
 
 T = TypeVar("T")
 
-_SPENT = "What was reserved stays spent."
+_SPENT = "The charge stays."
 _SHUT_DOWN = ("57P01", "57P02", "57P03", "55P03")
 """SQLSTATEs of a database that an operator stopped, or of which another session crashed, or that starts; and
 of a table that another session has locked for longer than `lock_timeout`: none of its rows was read.
@@ -168,8 +168,8 @@ class PostgresEngine:
     def _checked_tables(self, connection: Connection) -> tuple[PostgresTable, ...]:
         """The tables that rows are read of, after all that may be joined later were checked as well."""
         unreadable = SourceError(
-            f"The catalog of the database of {self.schema.table.name} cannot be read.",
-            remedy="Try again; see the server's log.",
+            f"The database catalog for {self.schema.table.name} cannot be read.",
+            remedy="Try again, or look into the database server's log.",
         )
         tables = []
         for address, part in zip(self._addresses, self._checked.values(), strict=True):
@@ -230,7 +230,7 @@ class PostgresEngine:
         sql = f"CREATE TEMPORARY TABLE {ENCODED} AS {rows.sql}"
         refused = SourceError(
             f"The encoded rows of {self.schema.table.name} cannot be stored in the database.",
-            remedy="GRANT TEMPORARY ON DATABASE to the role, or leave table.storage out.",
+            remedy="GRANT TEMPORARY ON DATABASE to the role, or remove table.storage from the schema.",
         )
         with quietly(refused), interruptible(partial(_cancel, connection)):
             with self._transaction(connection, "READ WRITE"):
@@ -256,7 +256,7 @@ class PostgresEngine:
                 self._transaction(connection),
             ):
                 if rehearsed and self._is_altered(connection):
-                    return SourceError("The columns of the table are not those that were opened.")
+                    return SourceError("The table's columns changed after it was opened.")
                 results.append(work(partial(run, connection)))
             return None
         except psycopg.Error as error:
@@ -265,17 +265,20 @@ class PostgresEngine:
         check_stop()
         if broke_off:
             return SourceLost(
-                f"The database broke off, or another session has locked the table. {_SPENT}",
-                remedy="Ask the same again later: it costs nothing more.",
+                f"The connection to the database broke, or another session has locked the table. {_SPENT}",
+                remedy="Repeat the request later. You will not be charged again.",
                 is_shut_down=state in _SHUT_DOWN,
             )
         if took_too_long:
-            problem = f"The database took longer than {self._time_limit:g} s, or was told to stop."
+            problem = (
+                f"The database took longer than {self._time_limit:g} s, or its operator stopped the query."
+            )
             return SourceError(
-                f"{problem} {_SPENT}", remedy="Ask the curator: an index or more time may help."
+                f"{problem} {_SPENT}", remedy="Ask the curator. An index or a longer time limit may help."
             )
         return SourceError(
-            f"The database could not answer. {_SPENT}", remedy="Ask the curator; the database's log may tell."
+            f"The database could not answer. {_SPENT}",
+            remedy="Ask the curator. The database's log may have the reason.",
         )
 
     def _is_altered(self, connection: Connection) -> bool:

@@ -102,8 +102,8 @@ class PostgresAddress:
     def of(cls, source: str, schema: Schema) -> PostgresAddress:
         if holds_password(source):
             raise SourceError(
-                "An address with a password is not opened.",
-                remedy="Leave it out, and set PGPASSWORD, or PGPASSFILE, or use a service file.",
+                "The address must not contain a password.",
+                remedy="Remove it, and set PGPASSWORD or PGPASSFILE, or use a service file.",
             )
         table_match = _TABLE.match(source)
         address, table = (
@@ -116,7 +116,7 @@ class PostgresAddress:
         if parameters.keys() & {"password", "sslpassword"}:
             raise SourceError(
                 "The address of the PostgreSQL database cannot be read.",
-                remedy="Write postgresql://user@host:5432/database, odd characters as %XX.",
+                remedy="Write postgresql://user@host:5432/database, with special characters as %XX.",
             )
         return cls({key: value for key, value in parameters.items() if value is not None}, table)
 
@@ -134,8 +134,9 @@ class PostgresAddress:
         address = PostgresAddress.of(str(source), schema) if is_database(source) else None
         if address is None or address.conninfo != self.conninfo:
             raise SchemaError(
-                f"tables.{schema.table.name}.source: lies elsewhere; tables are joined within one database.",
-                remedy="Leave it out, or write the address of the data's own table with another ::table.",
+                f"tables.{schema.table.name}.source: is in another database. Joined tables must be in one "
+                "database.",
+                remedy="Remove it, or write the address of the data's own table with another ::table.",
             )
         return address
 
@@ -151,7 +152,7 @@ class PostgresAddress:
         """A connection that logs nothing and prepares nothing."""
         unreachable = SourceError(
             "The PostgreSQL database cannot be reached.",
-            remedy="Is the server running, are host, database and user right, and is the password in "
+            remedy="Is the server running? Are host, database and user right? Is the password in "
             "PGPASSWORD, PGPASSFILE or a service file?",
         )
         with quietly(unreachable):
@@ -167,17 +168,20 @@ class PostgresAddress:
     def find(self, connection: Connection, schema: Schema) -> PostgresTable:
         """The table in the catalog; refuses one that is not there or that may not be read. Reads no rows."""
         if connection.info.server_version < _OLDEST:
-            raise SourceError("A PostgreSQL server before version 14 is not read.", remedy="Upgrade it.")
+            raise SourceError(
+                "PostgreSQL servers older than version 14 are not supported.", remedy="Upgrade it."
+            )
         if connection.info.parameter_status("server_encoding") != "UTF8":
             raise SourceError(
-                "The PostgreSQL database is not in UTF-8.", remedy="Copy the table into one that is."
+                "The PostgreSQL database does not use UTF-8.",
+                remedy="Copy the table into a database that does.",
             )
         columns = execute(connection, _COLUMNS, [self.table]).fetchall()
         relations = list(dict.fromkeys((space, relation) for space, relation, *_ in columns))
         if len(relations) != 1:
             number = "no" if not relations else f"{len(relations)}"
             raise SourceError(
-                f"The database has {number} table {self.table} that this role can see.",
+                f"This role can see {number} tables called {self.table} in the database.",
                 remedy="Name one by table.name or as postgresql://host/database::schema.table.",
             )
         self._check_rights(schema, {name: readable for *_, name, _, _, _, readable in columns})
@@ -194,7 +198,7 @@ class PostgresAddress:
         denied = [name for name in read_columns(schema) if not readable.get(name, True)]
         if denied:
             raise SourceError(
-                f"The role may not read {', '.join(denied)} of {self.table}.",
+                f"The role has no permission to read {', '.join(denied)} in {self.table}.",
                 remedy="GRANT SELECT on the table, or on its declared columns, to the role.",
             )
 
@@ -226,9 +230,10 @@ def check_kinds(schema: Schema, kinds: dict[str, Kind]) -> None:
     for name, column in schema.columns.items():
         if column.expression is None and column.is_temporal and kinds.get(name) == "text":
             raise SchemaError(
-                f"columns.{name} is declared with dates, but is text in PostgreSQL, where a text that is no "
-                "date stops the query.",
-                remedy="Convert it in the table or in a view: a date, timestamp or timestamp with time zone.",
+                f"columns.{name} is declared with dates, but is a text column in PostgreSQL. One text that "
+                "is not a date would stop every query.",
+                remedy="Convert the column to date, timestamp or timestamp with time zone, in the table or "
+                "in a view.",
             )
     unit = schema.privacy.unit
     if unit != "row" and kinds.get(unit) not in (
@@ -240,7 +245,8 @@ def check_kinds(schema: Schema, kinds: dict[str, Kind]) -> None:
         "date",
     ):
         raise SchemaError(
-            f"privacy.unit names the column {unit!r}, whose type has no text that is the same everywhere.",
+            f"privacy.unit names the column {unit!r}, but different databases write values of its type in "
+            "different ways.",
             remedy="Use a column of whole numbers, text, numeric, uuid or dates.",
         )
 

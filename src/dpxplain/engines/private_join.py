@@ -52,8 +52,9 @@ def check_units(tables: Mapping[str, Schema], kinds: Mapping[str, Mapping[str, K
     if len(set(units.values())) > 1 and not set(units.values()) <= {"whole", "text"}:
         words = ", ".join(f"{kind} in {name}" for name, kind in units.items())
         raise SchemaError(
-            f"The unit has other types in other tables ({words}), so its texts would not be equal.",
-            remedy="Convert it: whole numbers or text in all of them.",
+            f"The privacy unit has different types in different tables ({words}), so its values would not "
+            "match.",
+            remedy="Convert it to whole numbers, or to text, in all tables.",
         )
 
 

@@ -32,7 +32,7 @@ def with_public_tables(
     unknown = [name for name in replacements or {} if name not in {**schema.tables, **schema.private}]
     if unknown:
         raise SchemaError(
-            f"The schema declares no table {unknown[0]!r} to join with.",
+            f"The schema does not declare a table {unknown[0]!r}.",
             remedy=f'Add [tables.{unknown[0]}] with key = "..." and public = true.',
         )
     schema = schema.with_private_in(folder)
@@ -50,7 +50,8 @@ def _rows(schema: Schema, name: str, folder: Path, replacements: Mapping[str, ob
         if declared is None:
             raise SchemaError(
                 f"tables.{name}.source: is missing.",
-                remedy=f'Say where it lies, or pass tables={{"{name}": DataFrame}} to connect.',
+                remedy=f'Set it to the table\'s file or address, or pass tables={{"{name}": DataFrame}} to '
+                "connect.",
             )
         source = folder / declared
     return _read(name, source, schema.tables[name].key)
@@ -61,7 +62,7 @@ def _read(name: str, source: object, key: str) -> PublicRows:
 
     connection = open_connection()
     unreadable = SourceError(
-        f"The public table {name} could not be read to its end.", remedy="Is the file damaged?"
+        f"The public table {name} could not be read completely.", remedy="Is the file damaged?"
     )
     with closing(connection), quiet(unreadable):
         opened = open_source(connection, source, name)
@@ -70,7 +71,7 @@ def _read(name: str, source: object, key: str) -> PublicRows:
         if rows.num_rows > LARGEST_PUBLIC_TABLE:
             raise SchemaError(
                 f"tables.{name}: has more than {LARGEST_PUBLIC_TABLE:,} rows.",
-                remedy="Join with a table of the keys that are declared.",
+                remedy="Use a smaller table that has only the declared keys.",
             )
         return {
             column: _typed(

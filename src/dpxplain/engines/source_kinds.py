@@ -1,6 +1,6 @@
 """What kind of source a path names, and which files belong to it. Opens none of them.
 
-The one place that knows kinds of files, and the sentences for those that are not read.
+The only place that lists the supported kinds of files, and the errors for other kinds.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _KINDS: dict[str, FileKind] = {
 }  # fmt: skip
 _TABLE_MARK = "::"  # file.duckdb::table
 _SCHEME = re.compile(r"(?:^|/)([A-Za-z][A-Za-z0-9+.-]+):/{1,2}")  # paths join to folder/s3:/bucket
-_HANDED_OVER = "Read it with pandas, Polars or DuckDB and pass the DataFrame or relation."
-_READ = "Use Parquet, CSV, JSON lines, Feather or a DuckDB file; or pass a DataFrame."
+_HANDED_OVER = "Read the data with pandas, Polars or DuckDB, and pass the DataFrame or relation."
+_READ = "Use Parquet, CSV, JSON lines, Feather or a DuckDB file, or pass a DataFrame."
 _STORES = {
     "s3",
     "s3a",
@@ -137,7 +137,9 @@ def source_files(source: str | Path | Sequence[str | Path]) -> SourceFiles:
         return _each_once(_files_of(str(source)))
     if not all(map(find_files, source)):
         # A list of texts may well be data by mistake, so it is not repeated.
-        raise SourceError("A path of the list names no file.", remedy="Check each path of the list.")
+        raise SourceError(
+            "One of the paths in the list does not exist.", remedy="Check each path in the list."
+        )
     parts = [_files_of(str(path)) for path in source]
     kinds = {part.kind for part in parts}
     if len(kinds) > 1:
@@ -147,7 +149,9 @@ def source_files(source: str | Path | Sequence[str | Path]) -> SourceFiles:
         )
     files = tuple(dict.fromkeys(file for part in parts for file in part.files))
     if parts[0].kind == "duckdb" and len(files) > 1:
-        raise SourceError("Several DuckDB files were named.", remedy="Name one; join its tables in a view.")
+        raise SourceError(
+            "You named several DuckDB files.", remedy="Name one file, and join its tables in it."
+        )
     return _each_once(SourceFiles(parts[0].kind, files, parts[0].table))
 
 
@@ -156,7 +160,8 @@ def _each_once(source: SourceFiles) -> SourceFiles:
     identities = {(status.st_dev, status.st_ino) for status in map(os.stat, source.files)}
     if len(identities) < len(source.files):
         raise SourceError(
-            "The source names a file twice, by a link or by two spellings.", remedy="Name each file once."
+            "The source names the same file twice, through a link or in two spellings.",
+            remedy="Name each file once.",
         )
     return source
 
@@ -169,7 +174,7 @@ def _files_of(path: str) -> SourceFiles:
         raise _unsupported_scheme(scheme[1].lower())
     if not files:
         raise SourceError(
-            f"There is no file {name}.", remedy="Check the path; globs such as data/*.parquet work."
+            f"There is no file {name}.", remedy="Check the path. Patterns such as data/*.parquet work too."
         )
     suffixes = {_suffix(file) for file in files}
     kinds = {_KINDS.get(suffix) for suffix in suffixes}
@@ -198,21 +203,23 @@ def _unread(path: str, suffixes: set[str]) -> SourceError:
     if suffix is None:
         return SourceError(f"{path} names files of different kinds.", remedy="Name files of one kind.")
     if suffix in _OTHER_FILES:
-        return SourceError(f"{path} is {_OTHER_FILES[suffix]}, which is not read.", remedy=_HANDED_OVER)
-    return SourceError(f"{path} is of a kind that is not read.", remedy=_READ)
+        return SourceError(f"{path} is {_OTHER_FILES[suffix]}, which is not supported.", remedy=_HANDED_OVER)
+    return SourceError(f"{path} is not a supported kind of file.", remedy=_READ)
 
 
 def _unsupported_scheme(scheme: str) -> SourceError:
     if scheme in ("http", "https"):
         return SourceError(
-            "A file at a web address is not opened.",
-            remedy="Download it first; https://host/data-set is how a DPXPlain server is named.",
+            "DPXPlain does not open files at a web address.",
+            remedy="Download the file first. Only a DPXPlain server has an address such as "
+            "https://host/data-set.",
         )
     if scheme in _STORES:
         return SourceError(
-            f"Object storage ({scheme}://) is not read.",
-            remedy=f"Copy the files to this computer. {_HANDED_OVER}",
+            f"Object storage ({scheme}://) is not supported.",
+            remedy="Copy the files to this computer, or read them with pandas, Polars or DuckDB and pass "
+            "the DataFrame or relation.",
         )
     if scheme == "file":
-        return SourceError("A file is named by its path, without file://.", remedy="Leave file:// out.")
-    return SourceError(f"A database at {scheme}:// is not read.", remedy=_HANDED_OVER)
+        return SourceError("Name a file by its path alone, without file://.", remedy="Remove file://.")
+    return SourceError(f"Databases at {scheme}:// are not supported.", remedy=_HANDED_OVER)

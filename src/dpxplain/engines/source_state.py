@@ -1,5 +1,4 @@
-"""What an engine has read of its source, whatever its kind: a digest of the content, and whether the source
-changed since.
+"""The state of an engine's source, of any kind: a digest of the content read, and whether it changed since.
 
 Files are read only where size and times cannot tell. A table that lives in a database has the snapshot that
 the curator named in `table.version`, because nothing about a live table tells cheaply and surely that its
@@ -195,7 +194,8 @@ def _digest_of(states: FileStates) -> ContentDigest:
 
 def _changed_meanwhile() -> SourceError:
     return SourceError(
-        "The source was changed while it was read.", remedy="Open it again when it is written to its end."
+        "The source changed while DPXPlain read it.",
+        remedy="Open it again when the other program has finished writing.",
     )
 
 
@@ -206,9 +206,9 @@ class LiveTable:
         """`place` names the table for good: the kind of database, its name, the table's; no host."""
         if not schema.table.version:
             raise SchemaError(
-                "table.version: is missing. The rows of a table in a database can change at any time, so "
-                "the schema must name the state that its answers are of.",
-                remedy='Set version, such as "2026-11", and change it whenever the rows have changed.',
+                "table.version: is missing. The rows of a database table can change at any time, so the "
+                "schema must name their state.",
+                remedy='Set version, such as "2026-11", and change it whenever the rows change.',
                 mistakes=[("table.version", "is missing")],
             )
         self._digest = ContentDigest.of(json.dumps([place, schema.table.version]).encode())
@@ -220,8 +220,8 @@ class LiveTable:
             self._check_readable()
         except SchemaError:
             raise SourceError(
-                "The data do not fit their declarations. Nothing was charged.",
-                remedy="Ask the curator, whom dpxplain schema check tells why.",
+                "The data do not fit the schema. Nothing was charged.",
+                remedy="Ask the curator, who can see the reason with: dpxplain schema check",
             ) from None
 
     def state(self) -> None:

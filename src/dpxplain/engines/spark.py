@@ -39,7 +39,7 @@ TIME_LIMIT = 1800.0
 
 T = TypeVar("T")
 
-_SPENT = "What was reserved stays spent."
+_SPENT = "The charge stays."
 _MOST_COLUMNS = 64  # of GROUPING SETS in one statement
 
 
@@ -220,11 +220,12 @@ class SparkEngine:
         except _TookTooLong:
             return SourceError(
                 f"Spark took longer than {self._time_limit:g} s. {_SPENT}",
-                remedy='Ask the curator: a larger cluster, or storage = "memory", may help.',
+                remedy='Ask the curator. A larger cluster, or storage = "memory", may help.',
             )
         except _Failed:
             return SourceError(
-                f"Spark could not answer. {_SPENT}", remedy="Ask the curator; Spark's log may tell."
+                f"Spark could not answer. {_SPENT}",
+                remedy="Ask the curator. Spark's log may have the reason.",
             )
 
     @contextmanager
@@ -256,8 +257,9 @@ class SparkEngine:
         rows = all_rows(self.schema, self._encodings(parameters))
         table = _Materialised(self._source.session, f"dpxplain_{token_hex(8)}", rows.columns)
         failed = SourceError(
-            f"Spark could not keep the encoded table of {self.schema.table.name}.",
-            remedy='Is there room, and for "file" the right to create a table? "stream" needs neither.',
+            f"Spark could not store the encoded table of {self.schema.table.name}.",
+            remedy='Is there enough space? storage = "file" also needs the right to create a table. storage '
+            '= "stream" needs neither.',
         )
 
         def keep() -> None:

@@ -99,8 +99,9 @@ def check_unit(schema: Schema, kinds: Mapping[str, Kind]) -> None:
     unit = schema.privacy.unit
     if unit != "row" and kinds.get(unit) not in _UNITS:
         raise SchemaError(
-            f"privacy.unit names the column {unit!r}, whose type has no text that is the same everywhere.",
-            remedy="Use a column of whole numbers, decimals, texts or dates.",
+            f"privacy.unit names the column {unit!r}, but different databases write values of its type in "
+            "different ways.",
+            remedy="Use a column of whole numbers, decimals, text or dates.",
         )
 
 
@@ -124,8 +125,8 @@ def open_all(
 def _beside(own: object, session: Any, source: object, name: str) -> SparkSource:
     """Another table of the session: a DataFrame of it, or one of its catalog."""
     elsewhere = SchemaError(
-        f"tables.{name}: lies elsewhere; tables are joined within one Spark session.",
-        remedy="Pass a DataFrame of that session, or leave source out to read the table of that name.",
+        f"tables.{name}: is in another place. Joined tables must be in one Spark session.",
+        remedy="Pass a DataFrame of that session, or remove source to read the table with this name.",
     )
     if is_spark_frame(source):
         frame: Any = source
@@ -171,7 +172,8 @@ def _session_of(source: object) -> tuple[Any, Callable[[], None]]:
     address = session.partition("::")[0]
     failed = SourceError(
         "Spark cannot be reached at the address given.",
-        remedy="Does it run there? sc://host:15002 is a Spark Connect server, spark://host:7077 a master.",
+        remedy="Is Spark running there? A Spark Connect server has an address like sc://host:15002, a "
+        "master one like spark://host:7077.",
     )
     starts = _connect if address.lower().startswith("sc://") else _drivers.start
     return quietly(lambda: starts(address), failed)
@@ -197,13 +199,13 @@ class _Drivers:
             builder = _builder()
             if self._users == 0 and _has_session():
                 raise SourceError(
-                    "This process has a Spark session of its own already.",
-                    remedy="Pass that session, or a DataFrame of it, instead of the address.",
+                    "This process already has its own Spark session.",
+                    remedy="Instead of the address, pass that session or a DataFrame from it.",
                 )
             if self._users and address != self._address:
                 raise SourceError(
-                    "This process works with another Spark master already.",
-                    remedy="One process has one driver; use sc:// addresses for several.",
+                    "This process already uses another Spark master.",
+                    remedy="A process can have one Spark driver. Use sc:// addresses to reach several.",
                 )
             for name, value in _DRIVER.items():
                 builder = builder.config(name, value)
@@ -238,7 +240,7 @@ def _builder(module: str = "pyspark.sql") -> Any:
 
 def _table_frame(session: Any, table: str) -> Any:
     missing = SourceError(
-        f"Spark has no table {table!r} that may be read.",
+        f"Spark has no table {table!r} that you may read.",
         remedy="Name it in the schema's [table] name, or pass (session, 'catalog.database.table').",
     )
     if not re.fullmatch(r"[^`\s][^`]*", table):
@@ -257,16 +259,21 @@ def _as_view(frame: Any, release: Callable[[], None]) -> SparkSource:
     _check_session(session)
     fields = quietly(
         lambda: list(frame.schema.fields),
-        SourceError("Spark cannot say what columns the source has.", remedy="Can it be shown in Spark?"),
+        SourceError(
+            "Spark cannot list the columns of the source.", remedy="Can Spark itself show the table?"
+        ),
     )
     if frame.isStreaming:
-        raise SourceError("The source is a stream.", remedy="Pass a table that has an end.")
+        raise SourceError("The source is a stream.", remedy="Pass a table, not a stream.")
     twice = {field.name for field in fields if sum(f.name == field.name for f in fields) > 1}
     names = {field.name: f"c{place}" for place, field in enumerate(fields) if field.name not in twice}
     view = f"dpxplain_{token_hex(8)}"
     quietly(
         lambda: frame.toDF(*(f"c{place}" for place in range(len(fields)))).createOrReplaceTempView(view),
-        SourceError("Spark refused a temporary view of the source.", remedy="Can it be shown in Spark?"),
+        SourceError(
+            "Spark could not create a temporary view of the source.",
+            remedy="Can Spark itself show the table?",
+        ),
     )
     kinds = {field.name: kind_of(field.dataType.simpleString()) for field in fields if field.name in names}
     padded = frozenset(

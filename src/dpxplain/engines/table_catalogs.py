@@ -73,7 +73,8 @@ def spark_table(source: str) -> CatalogTable:
 
     if holds_password(source):
         raise SourceError(
-            "An address with a token is not opened here.", remedy="Leave it out: it would be in the schema."
+            "The address must not contain a token.",
+            remedy="Remove it. The address is written into the schema.",
         )
     _, _, table = source.partition("::")
     if not table:
@@ -88,13 +89,14 @@ def postgres_catalog(source: str) -> CatalogTable:
 
     if holds_password(source):
         raise SourceError(
-            "An address with a password is not opened.",
-            remedy="Leave it out, and set PGPASSWORD, or PGPASSFILE, or use a service file.",
+            "The address must not contain a password.",
+            remedy="Remove it, and set PGPASSWORD or PGPASSFILE, or use a service file.",
         )
     address, mark, table_name = source.rpartition("::")
     address, table_name = (address, table_name) if mark else (source, "")
     failed = SourceError(
-        "The database cannot be reached.", remedy="Check the address; a password comes from PGPASSWORD."
+        "The database cannot be reached.",
+        remedy="Check the address, and set PGPASSWORD if it needs a password.",
     )
     try:
         connection = psycopg.connect(address, connect_timeout=10, options="-c statement_timeout=30000")
@@ -133,9 +135,9 @@ def _chosen(tables: list[tuple[str, str]], table_name: str) -> tuple[str, str]:
     if len(matching) == 1:
         return matching[0]
     problem = (
-        f"There is no one table {table_name}." if table_name else f"The database has {len(tables)} tables."
+        f"There is no single table {table_name}." if table_name else f"The database has {len(tables)} tables."
     )
-    raise SourceError(problem, remedy=f"Name one as address::schema.table; there are: {_some(tables)}.")
+    raise SourceError(problem, remedy=f"Name one as address::schema.table. The tables are: {_some(tables)}.")
 
 
 def _some(tables: Iterable[tuple[str, str]], most: int = 20) -> str:

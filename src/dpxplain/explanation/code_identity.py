@@ -101,8 +101,8 @@ class _Serialiser:
         if is_dataclass(value):
             return [kind.__module__, kind.__qualname__, self.json(_state(value))]
         raise ExplanationError(
-            f"An influence that computes with a {kind.__name__} cannot be told apart from another.",
-            remedy="Let it use numbers, texts, lists, arrays and functions only.",
+            f"An influence function must not use a {kind.__name__}: DPXPlain could not detect changes to it.",
+            remedy="Use only numbers, strings, lists, arrays and functions.",
         )
 
     def _all(self, values: Iterable[Any]) -> list[Any]:

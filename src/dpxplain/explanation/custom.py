@@ -234,7 +234,7 @@ class RatioInfluence(FormulaInfluence):
         if kind != "count":
             return "The ratio influence explains a ratio of counts, but the query is not a COUNT."
         if len(contrast.weights) != 2 or not contrast.weights[0] > 0 > contrast.weights[1]:
-            return "The ratio influence needs two groups: what is divided, then what it is divided by."
+            return "The ratio influence needs two groups: first the numerator, then the denominator."
         return ""
 
 

@@ -74,7 +74,7 @@ class FamilyChoice:
         )
 
 
-NO_ATTRIBUTE = "There is no attribute left to explain with."
+NO_ATTRIBUTE = "No column is left that could explain the difference."
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ def check_choice(choice: FamilyChoice, schema: Schema, query: Query) -> CheckedC
     if predicates is not None:
         if attributes is not None or conjuncts is not None or exclude or choice.nested:
             raise ExplanationError(
-                "predicates say themselves what they are about.",
-                remedy="Leave attributes, conjuncts and exclude out, or leave predicates out.",
+                "predicates already name their columns.",
+                remedy="Leave out attributes, conjuncts and exclude, or leave out predicates.",
             )
         return CheckedChoice((), 0, _plain_predicates(predicates))
     own = [name for name in eligible if schema.columns[name].joined is None]
@@ -138,7 +138,7 @@ def chosen_family(choice: CheckedChoice, schema: Schema, query: Query, parse: Pa
         raise _too_many(size)
     if (subsets := sum(math.comb(len(sizes), number) for number in choice.sizes)) > _MOST_SUBSETS:
         raise ExplanationError(
-            f"{subsets:,} combinations of attributes are more than the {_MOST_SUBSETS:,} that are handled.",
+            f"There are {subsets:,} combinations of attributes. At most {_MOST_SUBSETS:,} are possible.",
             remedy="Choose fewer attributes or fewer conjuncts.",
         )
     return Family.conjunctions(schema, choice.attributes, *choice.sizes)
@@ -226,14 +226,14 @@ def _check_tables(family: Family) -> None:
 
 def _too_large() -> ExplanationError:
     return ExplanationError(
-        f"To tabulate these conditions takes more than the {FAMILY_BYTES // 10**6} MB that one request may.",
+        f"These conditions need more than {FAMILY_BYTES // 10**6} MB of memory, the most for one request.",
         remedy="Use fewer conditions, on fewer columns, or on columns with fewer declared values.",
     )
 
 
 def _too_many(size: int) -> ExplanationError:
     return ExplanationError(
-        f"{size:,} conditions are more than the {LARGEST_FAMILY:,} that are handled.",
+        f"There are {size:,} conditions. At most {LARGEST_FAMILY:,} are possible.",
         remedy="Choose fewer attributes or fewer conjuncts.",
     )
 
@@ -256,11 +256,11 @@ def _names(
 def _not_eligible(name: str, schema: Schema, query: Query, eligible: Sequence[str]) -> ExplanationError:
     remedy = f"Choose from {', '.join(eligible)}."
     if name in query.group_by:
-        problem = f"{name!r} is what the query groups by, so it cannot explain a difference between groups."
+        problem = f"The query groups by {name!r}, so it cannot explain a difference between groups."
     elif name == query.aggregate.column:
-        problem = f"{name!r} is what the query aggregates, so it cannot explain it."
+        problem = f"The query aggregates {name!r}, so it cannot explain the result."
     elif name in schema.columns:
-        problem = f"{name!r} is declared with bounds only, so it has no ranges to explain by."
+        problem = f"{name!r} has bounds but no edges, so there are no ranges to explain with."
         remedy = "Give it edges in the schema, or choose another attribute."
     elif name in schema.unknown:
         problem = f"The values of {name!r} are not known yet."

@@ -47,7 +47,7 @@ class Either:
         if not common:
             raise ExplanationError(
                 f"{' and '.join(self.columns)} have no declared value in common.",
-                remedy="Choose columns with the same domain.",
+                remedy="Choose columns whose lists of values overlap.",
             )
         for value in common:
             yield Or(tuple(_equals(name, value) for name in self.columns))
@@ -147,7 +147,7 @@ def _differs(name: str, schema: Schema) -> Iterator[Filter]:
     for value in schema.domain(name):
         if isinstance(value, Bin):
             raise ExplanationError(
-                f"{name} has bins, which <> would cut.",
+                f"{name} has ranges of values, so <> does not work for it.",
                 remedy=f"Use dpx.ranges({name!r}) or dpx.thresholds({name!r}).",
             )
         if value is not None:

@@ -74,8 +74,8 @@ class Truth:
             case IsNull():
                 if None not in domain:
                     raise ExplanationError(
-                        f"NULL is not a declared value of {name}, so it cannot be explained by.",
-                        remedy=f"Declare it with null = true in columns.{name}, or leave IS NULL out.",
+                        f"NULL is not a declared value of {name}, so it cannot be part of an explanation.",
+                        remedy=f"Declare it with null = true in columns.{name}, or leave out IS NULL.",
                     )
                 return [cell is None for cell in domain]
 
@@ -101,7 +101,7 @@ def _compare(name: str, cell: DomainValue, operator: str, value: Any) -> bool | 
     low, high, moment = comparable(cell.low), comparable(cell.high), comparable(value)
     if operator in ("=", "<>"):
         raise ExplanationError(
-            f"{name} {operator} {value!r} cuts the declared bin {cell}.",
+            f"{name} {operator} {value!r} splits the declared range {cell}.",
             remedy=f"Use > and <= with declared edges, for example {name} > {edge_text(cell.low)}.",
         )
     # A bin is open below: all of it is at or above its lower edge, but its upper edge belongs to it.
@@ -109,7 +109,7 @@ def _compare(name: str, cell: DomainValue, operator: str, value: Any) -> bool | 
     inside = touched or low < moment < high
     if inside:
         raise ExplanationError(
-            f"{name} {operator} {value!r} cuts the declared bin {cell}.",
+            f"{name} {operator} {value!r} splits the declared range {cell}.",
             remedy=f"Use > or <= with a declared edge: {edge_text(cell.low)} or {edge_text(cell.high)}.",
         )
     above = low >= moment

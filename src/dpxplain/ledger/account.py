@@ -80,7 +80,7 @@ class Account:
     def open_dataset(self, dataset: str, limit: float, delta: float) -> None:
         declared = limit_units(check_rho(limit, "limit"))
         if not 0 < delta < 1:
-            raise BadRequest(f"delta must lie between 0 and 1, not {delta!r}.", remedy="Try delta=1e-6.")
+            raise BadRequest(f"delta must be between 0 and 1, not {delta!r}.", remedy="Try delta=1e-6.")
         with self._store.reading() as connection:  # usually nothing has changed, and no lock is needed
             latest = latest_limit(connection, dataset)
         if latest is not None and (latest.declared_units, latest.delta) == (declared, delta):
@@ -128,7 +128,7 @@ class Account:
     def _kept_charge(
         self, connection: sa.Connection, dataset: str, charge: Charge, flight: sa.Row[Any] | None
     ) -> Entry | None:
-        """The entry of the very same charge, if it has no release and nobody measures it any more."""
+        """The entry of an identical charge, if it was never released and no process is measuring it."""
         id = self._flights.kept_charge(connection, self._request(dataset, charge.key), flight)
         if id is None:
             return None
@@ -207,11 +207,11 @@ class Account:
         )
 
     def check_affordable(self, dataset: str, rho: float, key: str) -> None:
-        """Raises the refusal that reserving the request would meet now, if any; charges nothing."""
+        """Raises the error that reserving this request would raise now. Charges nothing."""
         with self._store.reading() as connection:
             state = standing(connection, dataset, self._analyst, self._default_limit)
             if self._flights.is_kept(connection, self._request(dataset, key)):
-                return  # whether it is the very same charge is for `reserve_once` to see
+                return  # `reserve_once` checks whether the charge is identical
         if refusal := state.refusal(dataset, self._analyst, charge_units(rho, ())):
             raise refusal
 
@@ -222,7 +222,7 @@ class Account:
             is_flight_of_other = row is not None and row.is_measured and row.process != self._flights.process
             if is_flight_of_other or (row is not None and row.released and self._flights.measures(entry)):
                 self._flights.let_go(entry)
-                raise ChargeTakenOver("Another process measures under this charge.", remedy="Ask again.")
+                raise ChargeTakenOver("Another process took over this request.", remedy="Ask again.")
             if row is None or row.released:
                 raise InternalError(
                     f"Entry {entry} cannot be released: it was never reserved, or was released before."
@@ -238,7 +238,7 @@ class Account:
         self._flights.let_go(entry)
 
     def _check_not_put_back(self, connection: sa.Connection) -> None:
-        """Refuses to release in an older copy, which does not know what was taken over and released since."""
+        """Raises if the ledger is an older copy: it may lack a later take-over or release of this charge."""
         anchor = self._store.anchor
         if anchor is not None and anchor.readable() is not None and anchor.problem(connection) is not None:
             raise put_back()
@@ -286,12 +286,12 @@ class Account:
 
 
 def _check_undiscovered(connection: sa.Connection, dataset: str, key: str, besides: int = 0) -> None:
-    """Refuses to discover a column twice: the other discovery was released, or still may be."""
+    """Raises if the column was discovered before, or may still be by a running request."""
     charges = connection.execute(_CHARGES_OF_KEY, {"dataset": dataset, "key": key, "besides": besides})
     if any(row.released is not None or may_follow(row.heard) for row in charges):
         raise BadRequest(
-            "The values of this column were discovered already, or are being discovered now.",
-            remedy="Look at the schema again in a moment; what was found is in it.",
+            "The values of this column have already been discovered, or are being discovered right now.",
+            remedy="Look at the schema again in a moment. It lists the values found.",
         )
 
 
@@ -305,7 +305,7 @@ def _declare(connection: sa.Connection, dataset: str, declared: int, delta: floa
         if delta < spent:
             raise SchemaError(
                 f"privacy.delta: discoveries of values have spent δ = {spent:g}, more than {delta:g}.",
-                remedy=f"Keep the declared delta of {latest.delta:g}: what was spent stays spent.",
+                remedy=f"Keep delta = {latest.delta:g}. Budget that was spent cannot be taken back.",
             )
     time = audit.now()
     row = {

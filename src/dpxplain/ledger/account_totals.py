@@ -91,7 +91,7 @@ def count_entry(connection: sa.Connection, dataset: str, analyst: str, charge: i
 
 
 def raise_numbers(connection: sa.Connection, dataset: str, analyst: str, row: int) -> None:
-    """Let the numbers of every account continue above `row`, that of an entry without a number."""
+    """Makes every account number its next entries above `row`, the row of an entry without a number."""
     key = {"of_dataset": dataset, "of_analyst": analyst}
     if connection.execute(_LAST_NUMBER, key).scalar_one_or_none() is None:
         _open_account(connection, dataset, analyst, _base_number(connection, dataset))
@@ -110,14 +110,14 @@ def fill_accounts(connection: sa.Connection) -> None:
 
 
 def wrong_accounts(connection: sa.Connection) -> list[str]:
-    """Accounts that are not what follows from the entries."""
+    """One sentence for each account whose totals do not match its entries."""
     stored = {
         (row.dataset, row.analyst): (row.gaussian_units, row.last_number)
         for row in connection.execute(sa.select(ACCOUNTS))
     }
     expected = _from_entries(connection)
     return [
-        f"What the account of {analyst!r} on {dataset!r} says of its entries was altered."
+        f"The account totals of {analyst!r} on {dataset!r} were altered: they do not match its entries."
         for dataset, analyst in sorted(stored.keys() | expected.keys(), key=repr)
         if stored.get((dataset, analyst)) != expected.get((dataset, analyst))
     ]

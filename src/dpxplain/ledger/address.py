@@ -1,7 +1,7 @@
 """Which ledger is used: one rule for the library, every command and the server.
 
-A path is a SQLite file, `postgresql://` a database. Whatever else looks like the address of a database, or
-like a password, is refused without repeating it, and before it is joined with a folder.
+A path means a SQLite file, `postgresql://` a database. Any other text that looks like a database address or a
+password raises an error, which does not repeat the text.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class LedgerAddress:
     place: str = field(repr=False)
     """A path or a postgresql:// address, which may hold a password."""
     is_workspace: bool = False
-    """Whether it is a workspace's own file, which its first use creates; others need --create."""
+    """Whether this is a workspace's own file, which is created on first use. Other ledgers need --create."""
     folder: Path | None = None
-    """Of the server's configuration, if there is one."""
+    """The folder of the server's configuration, if there is one."""
     configured_anchor: str | None = None
     """The configuration's `anchor`, as written there."""
 
@@ -98,9 +98,10 @@ def find_ledger(
 ) -> LedgerAddress:
     """The address of the ledger to use.
 
-    The first of these counts: `--ledger`; `--workspace`; DPXPLAIN_LEDGER; that of `serve CONFIG`;
-    DPXPLAIN_WORKSPACE; that of a server.toml in the current folder; .dpxplain in the current folder.
-    However the ledger of that server is named, its anchor is the server's.
+    Returns the first of these that is given: `--ledger`; `--workspace`; DPXPLAIN_LEDGER; the ledger of
+    `serve CONFIG`; DPXPLAIN_WORKSPACE; the ledger of a server.toml in the
+    current folder; .dpxplain in the current folder.
+    A ledger that belongs to that server always uses the server's anchor.
     """
     if named:
         return _with_servers_anchor(_named(named), configured)
@@ -133,17 +134,17 @@ def check_configured(ledger: str) -> None:
     """Refuses a `ledger` of a configuration that is no address, or that holds a password."""
     if database_address(ledger) is not None and _holds_password(_POSTGRES.sub("", ledger.strip(), count=1)):
         raise SchemaError(
-            "A password does not belong in this file.", remedy=f"Set {LEDGER_VARIABLE} in the environment."
+            "This file must not contain a password.", remedy=f"Set {LEDGER_VARIABLE} in the environment."
         )
 
 
 def refuse_forgotten_ledger(folder: Path) -> None:
-    """Refuses to begin a new ledger beside one of an earlier version: budgets would begin anew."""
+    """Raises if an earlier version left its ledger here: a new ledger would start with full budgets."""
     if (folder / LEDGER_FILE).exists() and not (folder / DEFAULT_LEDGER).exists():
         raise SchemaError(
-            f"There is a {LEDGER_FILE} beside the configuration, where earlier versions kept the ledger; "
-            f"now it is {DEFAULT_LEDGER}, as for every command.",
-            remedy=f'Write ledger = "{LEDGER_FILE}" under [server] to go on with it, or move it there.',
+            f"There is a {LEDGER_FILE} beside the configuration. Earlier versions kept the ledger there; "
+            f"this version keeps it in {DEFAULT_LEDGER}, as every command does.",
+            remedy=f'Write ledger = "{LEDGER_FILE}" under [server] to keep using it, or move the file there.',
         )
 
 
@@ -173,11 +174,12 @@ def journal_of(path: Path) -> Path:
 
 
 def missing_ledger(name: str) -> SourceError:
-    """The refusal to create a missing ledger unasked."""
+    """The error for a ledger that does not exist."""
     return SourceError(
-        f"{name} does not exist. A new one would begin with nothing spent, so it is not made unasked.",
-        remedy=f"Name the one that is meant (--ledger, {LEDGER_VARIABLE}, or ledger under [server]), or "
-        "begin it: dpxplain ledger create, or serve --create.",
+        f"{name} does not exist. A new ledger starts with nothing spent, so DPXPlain creates one only when "
+        "you ask for it.",
+        remedy=f"Name the right ledger (--ledger, {LEDGER_VARIABLE}, or ledger under [server]), or create a "
+        "new one: dpxplain ledger create, or serve --create.",
     )
 
 
@@ -188,7 +190,8 @@ def _named(place: str) -> LedgerAddress:
         if address is None:
             raise SchemaError(
                 f"{place} is not a server's configuration: it has no [server] with datasets.",
-                remedy="Name the ledger itself, or the file that dpxplain serve is started with.",
+                remedy="Name the ledger itself, or the configuration file that you start dpxplain serve "
+                "with.",
             )
         return address
     return LedgerAddress(place)
@@ -210,7 +213,7 @@ def _with_servers_anchor(address: LedgerAddress, configured: LedgerAddress | Non
 
 
 def _identity(place: str) -> object:
-    """Equal for two ways to name one ledger: another relative path, user, password or option."""
+    """A key that is equal for two addresses of the same ledger, whatever their user, password or options."""
     database = database_address(place)
     if database is None:
         return Path(place).resolve()
@@ -228,10 +231,13 @@ def _in_workspace(folder: str | Path) -> LedgerAddress:
     database = database_address(folder)
     if database is not None:
         raise BadRequest(
-            "A workspace is a folder, not a database.", remedy=f"Name the database by {LEDGER_VARIABLE}."
+            "A workspace is a folder, not a database.",
+            remedy=f"Set {LEDGER_VARIABLE} to the address of the database.",
         )
     if Path(folder).is_file():
-        raise BadRequest(f"The workspace {str(folder)!r} is a file.", remedy="Name a folder, or a new one.")
+        raise BadRequest(
+            f"The workspace {str(folder)!r} is a file.", remedy="Name an existing or a new folder."
+        )
     return LedgerAddress(str(Path(folder) / LEDGER_FILE), is_workspace=True)
 
 
@@ -275,9 +281,9 @@ def _without_known_folders(text: str) -> str:
 
 def _unreadable_address() -> BadRequest:
     return BadRequest(
-        "The ledger's address looks like that of a database, but cannot be read as postgresql://...",
-        remedy="Write postgresql://user:password@host:5432/database, odd characters as %XX (@ as %40), or "
-        "the path of a file.",
+        "The ledger's address looks like a database address, but is not a valid postgresql:// address.",
+        remedy="Write postgresql://user:password@host:5432/database, with special characters as %XX (@ as "
+        "%40), or the path of a file.",
     )
 
 
@@ -285,13 +291,13 @@ def _unknown_scheme(scheme: str) -> BadRequest:
     near = get_close_matches(scheme.lower(), _SCHEMES, n=1)
     if scheme.lower() in ("postgresql", "postgres"):
         return BadRequest(
-            "The ledger's address has one slash or none after postgresql:, or stands in place of a folder.",
-            remedy=f"Write postgresql://..., as --ledger or {LEDGER_VARIABLE}.",
+            "The ledger's address needs two slashes after postgresql:, and cannot be given as a folder.",
+            remedy=f"Write postgresql://... and pass it as --ledger or {LEDGER_VARIABLE}.",
         )
     if near == ["sqlite"]:
-        remedy = "A SQLite ledger is a plain path: leave out sqlite:// and write /folder/ledger.sqlite."
+        remedy = "For SQLite, give the path alone, without sqlite://, such as /folder/ledger.sqlite."
     elif near:
-        remedy = "Did you mean postgresql://? It is followed by user:password@host:5432/database."
+        remedy = "Did you mean postgresql://user:password@host:5432/database?"
     else:
         remedy = "Use the path of a file, or postgresql://user:password@host:5432/database."
-    return BadRequest(f"{scheme}:// is not an address that a ledger can have.", remedy=remedy)
+    return BadRequest(f"{scheme}:// is not an address for a ledger.", remedy=remedy)

@@ -36,7 +36,7 @@ _CHARGES = (
 
 @dataclass(frozen=True)
 class BudgetRequest:
-    """More budget that an analyst asked for, and that was neither granted nor declined yet."""
+    """An analyst's request for more budget that the curator has not answered yet."""
 
     id: int
     analyst: str
@@ -62,7 +62,7 @@ class Analysts:
 
     @damage_explained()
     def use(self, dataset: str) -> list[DayOfUse]:
-        """Charges by day and analyst, the first day first; of a long history the latest ones."""
+        """Charges by day and analyst, oldest first; only the latest ones if the history is long."""
         with self._store.reading() as connection:
             known_limit(connection, dataset)
             rows = connection.execute(_CHARGES, {"dataset": dataset}).all()
@@ -72,7 +72,7 @@ class Analysts:
         return [DayOfUse(day, name, rho_of_units(units[day, name])) for day, name in sorted(units)]
 
     def ask(self, dataset: str, analyst: str, rho: float, reason: str) -> None:
-        """Record that an analyst asks for more; refused while several requests of theirs wait."""
+        """Records that an analyst asks for more. Raises while they have too many requests waiting."""
         check_rho(rho)
         check_reason(reason)
         with self._store.recording() as connection:
@@ -82,18 +82,20 @@ class Analysts:
             ]
             if len(waiting) >= MOST_OPEN:
                 raise BadRequest(
-                    f"{MOST_OPEN} requests of yours wait already.",
-                    remedy="Wait until the curator has answered.",
+                    f"You already have {MOST_OPEN} requests waiting.",
+                    remedy="Wait until the curator answers.",
                 )
             audit.append(connection, analyst, ASKED, dataset, {"rho": rho, "reason": reason})
 
     def decline(self, dataset: str, request: int, reason: str, by: str) -> None:
-        """Record that a request is declined."""
+        """Records that the curator declined a request."""
         check_reason(reason)
         with self._store.recording() as connection:
             known_limit(connection, dataset)
             if all(waiting.id != request for waiting in _waiting_requests(connection, dataset)):
-                raise BadRequest("There is no such request.", remedy="It may have been answered meanwhile.")
+                raise BadRequest(
+                    "There is no such request.", remedy="The curator may have answered it in the meantime."
+                )
             audit.append(connection, by, DECLINED, dataset, {"request": request, "reason": reason})
 
     def requests(self, dataset: str) -> list[BudgetRequest]:
@@ -104,11 +106,11 @@ class Analysts:
 
 
 def unknown_allowance(dataset: str, analyst: str) -> BadRequest:
-    """The refusal to add to what an analyst may spend by a server's configuration, which was not told."""
+    """The error for a top-up when the amount allowed by the server's configuration is not known."""
     return BadRequest(
-        f"{analyst} was granted nothing on {dataset} so far. What a server allows without a grant stands in "
-        "its configuration, so it is not known to what this would be added.",
-        remedy=f"Say what they may spend in all: dpxplain allow set {dataset} {analyst} --rho ...",
+        f"{analyst} has no grant on {dataset} yet, so there is no amount to add to. The default "
+        "allowance is in the server's configuration, which this command cannot see.",
+        remedy=f"Set the total that they may spend: dpxplain allow set {dataset} {analyst} --rho ...",
     )
 
 

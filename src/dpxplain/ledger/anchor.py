@@ -1,13 +1,13 @@
 """Anchors: signed notes of where the audit log stood, kept outside of the ledger.
 
-Whoever can write the whole database can cut the log's end, put an older copy back or compute a new chain;
-an anchor that lies elsewhere shows it. The curator's HMAC key signs it, so no anchor can be forged; but an
-older anchor agrees with an older copy of the ledger, so the file must be out of reach of whoever can write
-the ledger.
+A person who can write the whole database can cut off the log's end, put an older copy back or compute a
+new chain. An anchor kept elsewhere shows it. The curator's HMAC key signs the anchor, so nobody can forge
+one. But an older anchor agrees with an older copy of the ledger, so people who can write the ledger must not
+be able to replace the anchor file.
 
 `verify_since` verifies what the log has gained since an anchor, with as much work as there are new records.
-It relies on whoever made the anchor to have verified everything up to it. Where older entries, releases or
-records were altered since, only a full verification finds it; every backup makes one.
+It assumes that everything before the anchor was verified when the anchor was made. Only a full verification
+finds older rows that were altered since; every backup runs one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from dpxplain.ledger.standing import rho_text
 from dpxplain.ledger.tables import ENTRIES, LIMITS, LOG, RELEASES, STATE, primary_key, unguarded
 
 LONG_LOG = 20_000
-"""Up to so many records a log is verified in full every time; a longer one from its last verified head."""
+"""A log with at most this many records is always verified in full, a longer one from its last anchor."""
 
 _FORMAT = "dpxplain-anchor-1"
 _KEY_BYTES = 32
@@ -82,7 +82,7 @@ class Anchor:
 
     @property
     def age(self) -> timedelta:
-        """Negative if a clock was, or is, wrong."""
+        """The time since the anchor was made; negative if a clock was or is wrong."""
         return datetime.now(UTC) - datetime.fromisoformat(self.time)
 
     def signed(self, key: bytes) -> str:
@@ -101,39 +101,42 @@ class Anchor:
             if genuine and content["format"] == _FORMAT:
                 return cls(**fields)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise BadRequest("This is not an anchor file.", remedy="Name the file of audit anchor.") from None
+            raise BadRequest(
+                "This is not an anchor file.", remedy="Name a file that dpxplain audit anchor has written."
+            ) from None
         raise BadRequest(
-            "The anchor was altered, or was signed with another key.",
-            remedy="Use the key it was made with, or an older anchor.",
+            "The anchor was altered, or signed with a different key.",
+            remedy="Use the key that signed it, or an older anchor.",
         )
 
     def differences(self, connection: sa.Connection) -> list[str]:
-        """What shows that the log of today does not go on from this anchor; empty if it does."""
+        """One sentence per sign that the log does not continue from this anchor; empty if it does."""
         if self.records == 0:
             return []
         last = connection.execute(_LAST).one_or_none()
         made_at = f"the anchor was made at record {self.records} ({self.time[:16].replace('T', ' ')} UTC)"
         if last is None:
-            return [f"The log is empty, but {made_at}: an empty ledger was put in place of the anchored one."]
+            return [f"The log is empty, but {made_at}. Somebody replaced the ledger by an empty one."]
         problems = []
         if connection.execute(_FIRST).scalar_one() != self.first:
             problems.append(
-                "The log does not begin as the anchored one: it was rewritten, or is of another ledger."
+                "The log begins differently from the one that the anchor was made for. It was rewritten, or "
+                "belongs to another ledger."
             )
         elif last.id < self.records:
             problems.append(
-                f"The log ends at record {last.id}, but {made_at}: its end was cut off, or an older copy was "
+                f"The log ends at record {last.id}, but {made_at}. Its end was cut off, or an older copy was "
                 "put back."
             )
         elif connection.execute(_RECORD, {"id": self.records}).scalar_one_or_none() != self.head:
             problems.append(
-                f"Record {self.records} is not the one that the anchor was made at: the log was rewritten, "
-                "or went on from an older copy."
+                f"Record {self.records} differs from the one in the anchor. The log was rewritten, or "
+                "continued from an older copy."
             )
         spent = _spent(connection)
         return problems + [
-            f"Of {dataset!r} rho {rho_text(units)} was spent when the anchor was made, and now it is rho "
-            f"{rho_text(spent.get(dataset, 0))}: budget came back."
+            f"{dataset!r} had spent rho {rho_text(units)} when the anchor was made, but only rho "
+            f"{rho_text(spent.get(dataset, 0))} now. Charges were removed."
             for dataset, units in self.spent.items()
             if spent.get(dataset, 0) < units
         ]
@@ -142,7 +145,9 @@ class Anchor:
 def read_anchor(file: Path, key: bytes) -> Anchor:
     try:
         if file.stat().st_size > _MOST_BYTES:
-            raise BadRequest("This is not an anchor file.", remedy="Name the file of audit anchor.")
+            raise BadRequest(
+                "This is not an anchor file.", remedy="Name a file that dpxplain audit anchor has written."
+            )
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         raise BadRequest(
@@ -155,8 +160,8 @@ def write_anchor(file: Path, anchor: Anchor, key: bytes) -> None:
     """Write or replace the file, whole and on disk, or leave it as it was."""
     if anchor.records == 0:
         raise BadRequest(
-            "The audit log is empty: every ledger would agree with an anchor of it.",
-            remedy="Make the anchor once the ledger knows a data set or a token.",
+            "The audit log is empty, so an anchor would fit every ledger.",
+            remedy="Make the anchor after you have added a data set or a token.",
         )
     draft = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
     try:
@@ -172,19 +177,17 @@ def write_anchor(file: Path, anchor: Anchor, key: bytes) -> None:
 
 
 def read_key(file: Path) -> bytes:
-    """The key that signs anchors; refused if others than its owner may read it."""
+    """The key that signs anchors. Raises if other users may read the file."""
     try:
         if os.name == "posix" and stat.S_IMODE(file.stat().st_mode) & 0o077:
-            raise BadRequest(
-                f"The key {str(file)!r} can be read by others than its owner.", remedy=f"chmod 600 {file}"
-            )
+            raise BadRequest(f"The key {str(file)!r} can be read by other users.", remedy=f"chmod 600 {file}")
         key = bytes.fromhex(file.read_text(encoding="ascii").strip())
     except (OSError, ValueError):
         key = b""
     if len(key) != _KEY_BYTES:
         raise BadRequest(
-            f"There is no key {str(file)!r} for anchors, or it is none.",
-            remedy="Name the key that the anchor was made with: --key FILE",
+            f"The anchor key {str(file)!r} does not exist, or is not a key.",
+            remedy="Name the key that signed the anchor: --key FILE",
         )
     return key
 
@@ -222,13 +225,16 @@ def _spent(connection: sa.Connection) -> dict[str, int]:
 
 
 def last_verified(key: Path, today: Anchor) -> Anchor | None:
-    """Where a long log, which now stands at `today`, was last found intact by the owner of this key."""
+    """The last verified position of the audit log, signed with this key; None if there is none.
+
+    `today` is the log as it stands now.
+    """
     file = _verified_file(key, today)
     return read_anchor(file, read_key(key)) if today.records > LONG_LOG and file.exists() else None
 
 
 def remember_verified(key: Path, verified: Anchor | None) -> None:
-    """Note where a long log was just found intact; the key is made if it is missing."""
+    """Stores the verified position of a long log, signed with this key. Creates the key if it is missing."""
     if verified is None or verified.records < LONG_LOG:
         return
     make_key(key)
@@ -245,7 +251,10 @@ def verify_since(connection: sa.Connection, anchor: Anchor) -> AuditReport:
     spent. The caller compares the anchor itself with the log; `connection` must see one snapshot.
     """
     problems = [
-        f"The table {table} is not guarded: its triggers are missing, changed or switched off."
+        (
+            f"The table {table} is not protected against changes: its triggers are missing, changed or "
+            "switched off."
+        )
         for table in unguarded(connection)
     ]
     tables = audit.RecordedTables()
@@ -311,11 +320,13 @@ def _changed_rows(
     key, problems, missing = primary_key(table), [], dict(recorded)
     for number, digest in audit.row_digests(table, _rows(connection, table, recorded)):
         if missing.pop(number) != digest:
-            problems.append(f"The {kind} {number} is not what the log says: it was altered.")
-    problems += [f"The {kind} {number} is gone, but the log tells of it." for number in missing]
+            problems.append(f"The {kind} {number} was altered: it differs from the log.")
+    problems += [
+        f"The {kind} {number} was deleted: the log has it, the table does not." for number in missing
+    ]
     newer = sa.select(key).where(key > last_entry).order_by(key)
     return problems + [
-        f"The log knows no {kind} {row[0]}: it was put in."
+        f"The {kind} {row[0]} was inserted: the log does not have it."
         for row in audit.stream(connection, newer)
         if row[0] not in recorded
     ]
@@ -337,10 +348,12 @@ def _wrong_totals(connection: sa.Connection, anchor: Anchor, last_entry: int) ->
     ):
         spent[row.dataset] = spent.get(row.dataset, 0) + row.charge_units
         if row.total_units != spent[row.dataset]:
-            problems.append(f"The entry {row.id} does not add up with those before it.")
+            problems.append(f"The running total of entry {row.id} does not match the entries before it.")
             spent[row.dataset] = row.total_units
     for dataset, units in spent.items():
         total = connection.execute(_SPENT, {"dataset": dataset}).scalar_one_or_none()
         if (total or 0) != units:
-            problems.append(f"What was spent of {dataset!r} is not what the anchor and later charges say.")
+            problems.append(
+                f"The amount spent on {dataset!r} does not match the anchor plus the later charges."
+            )
     return problems

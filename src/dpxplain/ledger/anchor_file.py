@@ -30,17 +30,17 @@ LOCK_SECONDS = 10.0
 """How long to wait for another process that writes the file."""
 _SECONDS_BETWEEN_TRIES = 0.002
 _MOST_TRIES = 20
-"""To make the file, while other processes make and remove it, or a dangling link has its name."""
+"""Attempts to create the file while other processes create and remove it, or a broken link has its name."""
 _BYTES_BEFORE_COMPACTION = 1_000_000
 _NEWEST_HEADS = 2_000
-"""Heads that a compaction keeps in full; of the older ones it drops every second."""
+"""The newest heads, all of which a compaction keeps. It drops every second one of the older heads."""
 
 Totals = Mapping[str, Mapping[str, int]]
 """What each analyst has spent of each data set, in the ledger's units: totals[dataset][analyst]."""
 
 
 class AnchorDamaged(Exception):
-    """A line of the file is not one that the ledger has written."""
+    """The file has a line that the ledger cannot have written."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class KeptAnchor:
-    """What all lines say together."""
+    """The content of the whole file."""
 
     heads: list[Head]
     """Oldest first; the log must have reached the last one."""
@@ -77,7 +77,7 @@ class KeptAnchor:
 
 
 class AnchorFile:
-    """One file, of which this process remembers what it has read: a charge reads only what is new."""
+    """One anchor file. Remembers what it has read, so a charge reads only the new lines."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()
@@ -118,7 +118,7 @@ class AnchorFile:
                 with _opened_exclusively(self.path) as stream, suppress(FileExistsError):
                     change(stream)
                     return
-            raise OSError(errno.EEXIST, "the name is taken by what cannot be opened")
+            raise OSError(errno.EEXIST, "a link or folder has this name")
 
     def _replace_in(
         self, stream: BinaryIO | None, mark: Mark, earlier: Sequence[Head], seen: Head | None
@@ -274,14 +274,14 @@ def _opened_exclusively(path: Path) -> Iterator[BinaryIO | None]:
 
 
 def _lock(stream: BinaryIO, deadline: float) -> None:
-    """Wait for the other writers, but not for ever: whoever holds the lock may hang."""
+    """Waits for other writers until the deadline: the process that holds the lock may hang."""
     while fcntl is not None:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
             if time.monotonic() > deadline:
-                raise OSError(errno.ETIMEDOUT, "another process keeps the anchor locked") from None
+                raise OSError(errno.ETIMEDOUT, "another process has locked the anchor file") from None
             time.sleep(_SECONDS_BETWEEN_TRIES)
 
 
@@ -304,7 +304,7 @@ def _write_at(stream: BinaryIO, offset: int, line: bytes) -> None:
     try:
         os.lseek(descriptor, offset, os.SEEK_SET)
         if os.write(descriptor, line) < len(line):
-            raise OSError(errno.ENOSPC, "the line was written in part")
+            raise OSError(errno.ENOSPC, "only part of the line was written")
         os.fsync(descriptor)
     except OSError:
         with suppress(OSError):

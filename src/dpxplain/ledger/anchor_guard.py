@@ -28,7 +28,7 @@ _ANCHORED_ENTRY = sa.select(ENTRIES.c.id).where(ENTRIES.c.id == sa.bindparam("en
 _RECORD_AND_ENTRY = _RECORD.add_columns(_ANCHORED_ENTRY.label("entry"))
 _SPENT = (ENTRIES.c.id, ENTRIES.c.dataset, ENTRIES.c.analyst, ENTRIES.c.own_units)
 _MOST_SINCE = 1_000
-"""Of more new entries than this, only the newest of each analyst is read."""
+"""Above this number of new entries, only the newest entry of each analyst is read."""
 
 
 def _entries_since() -> sa.Select[Any]:
@@ -80,7 +80,7 @@ class AnchorGuard:
             self._unwritten = None
 
     def check_spent(self, dataset: str, analyst: str, spent: int, own: int) -> None:
-        """Refuse a charge if the ledger says that less was spent than the anchor says.
+        """Raises if the ledger shows less spent than the anchor.
 
         The log may be whole where the entries are not: of a SQLite file that was overwritten in place, an
         open ledger sees some pages old and some new.
@@ -95,7 +95,7 @@ class AnchorGuard:
         """Refuse if the file, or a new one in its folder, could not be written."""
         file = self.file.path
         if not (os.access(file.parent, os.W_OK) and (not file.exists() or os.access(file, os.W_OK))):
-            self._log_once(f"the anchor {file} cannot be written")
+            self._log_once(f"the anchor file {file} cannot be written")
             raise _unwritable("Nothing was charged.")
 
     def problem(self, connection: sa.Connection, *, with_totals: bool = False) -> str | None:
@@ -109,7 +109,7 @@ class AnchorGuard:
         try:
             anchor = self.file.read()
         except (AnchorDamaged, OSError):
-            return f"The anchor {str(self.file.path)!r} cannot be read."
+            return f"The anchor file {str(self.file.path)!r} cannot be read."
         if anchor is None:
             return None
         head = anchor.head
@@ -119,20 +119,19 @@ class AnchorGuard:
         if record is not None and record.hash == head.hash:
             if anchor.entry not in (0, record.entry):
                 return (
-                    f"{self._name} has lost the entry {anchor.entry}, which its anchor tells of: the file "
-                    "was overwritten while it was open, or was altered."
+                    f"{self._name} has lost entry {anchor.entry}, which is in its anchor. The file was "
+                    "altered, or overwritten while it was open."
                 )
             return self._lower_total(connection, anchor) if with_totals else None
         last = connection.execute(_LAST).one_or_none()
         written_at = f"its anchor was written at record {head.records} ({_minute(anchor.time)} UTC)"
         if last is None:
-            return f"{self._name} is empty, but {written_at}: it is not the ledger that was charged."
+            return f"{self._name} is empty, but {written_at}. It is not the ledger that was charged."
         if last.id < head.records:
-            return f"{self._name} ends at record {last.id}, but {written_at}: an older copy was put back."
+            return f"{self._name} ends at record {last.id}, but {written_at}. An older copy was put back."
         return (
-            f"{self._name} has another record {head.records} than the one that its anchor was written "
-            f"at ({_minute(anchor.time)} UTC): it went on from an older copy, was rewritten, or is another "
-            "one."
+            f"{self._name} has a different record {head.records} than its anchor ({_minute(anchor.time)} "
+            "UTC). It continued from an older copy, was rewritten, or is a different ledger."
         )
 
     def _lower_total(self, connection: sa.Connection, anchor: KeptAnchor) -> str | None:
@@ -143,8 +142,8 @@ class AnchorGuard:
 
     def _less_spent(self, dataset: str) -> str:
         return (
-            f"{self._name} says that less of {dataset!r} was spent than its anchor knows of: the file was "
-            "overwritten while it was open, or was altered."
+            f"{self._name} shows less spent on {dataset!r} than its anchor. The file was altered, or "
+            "overwritten while it was open."
         )
 
     def check_not_empty(self, connection: sa.Connection) -> None:
@@ -154,11 +153,11 @@ class AnchorGuard:
             return
         if connection.execute(_LAST).one_or_none() is None:
             raise SourceError(problem, remedy=REMEDY)
-        LOGGER.error("nothing will be charged: %s", problem)
+        LOGGER.error("new queries are blocked: %s", problem)
         self._logged = problem
 
     def mark(self, connection: sa.Connection) -> Mark | None:
-        """What the anchor is to remember of the log now; None if no record was added since the last mark."""
+        """The mark to write to the anchor now; None if the log has no new record."""
         anchor = self._read()
         if anchor is None:
             return full_mark(connection)
@@ -209,20 +208,20 @@ class AnchorGuard:
         try:
             self.file.replace(mark, earlier, seen=None if seen is None else seen.head)
         except (OSError, AnchorDamaged):
-            raise _unwritable("The loss was charged; declare it again to write the anchor.") from None
+            raise _unwritable("The loss was charged. Declare it again to write the anchor.") from None
         self._logged = self._unwritten = None
 
     def _log_once(self, problem: str) -> None:
         """Log a problem unless it was the last one logged: many refusals must not fill the log."""
         if problem != self._logged:
-            LOGGER.error("nothing is charged: %s", problem)
+            LOGGER.error("new queries are blocked: %s", problem)
         self._logged = problem
 
     def _write(self, mark: Mark, consequence: str) -> None:
         try:
             self.file.append(mark)
         except (OSError, AnchorDamaged):
-            LOGGER.error("the anchor %s cannot be written", self.file.path)
+            LOGGER.error("the anchor file %s cannot be written", self.file.path)
             raise _unwritable(consequence) from None
 
     def _read(self) -> KeptAnchor | None:
@@ -273,8 +272,8 @@ def check_not_gone(ledger: Path, anchor: Path) -> None:
 
 
 REMEDY = (
-    "Restore a newer backup (dpxplain ledger restore); if there is none, charge what was lost: "
-    "dpxplain ledger declare-loss"
+    "Restore a newer backup (dpxplain ledger restore). If there is none, charge the lost amount: dpxplain "
+    "ledger declare-loss"
 )
 
 
@@ -314,7 +313,8 @@ def _minute(time: str) -> str:
 
 def _unwritable(consequence: str) -> LedgerUnavailable:
     return LedgerUnavailable(
-        f"The ledger's anchor cannot be written, so nothing new is measured. {consequence}",
-        remedy="Only the curator can go on: the server's log names the file; check its disk and permissions.",
+        f"The ledger's anchor cannot be written, so new queries are blocked. {consequence}",
+        remedy="Only the curator can fix this: check the disk and the permissions of the file that the "
+        "server's log names.",
         kind="disk",
     )

@@ -209,8 +209,8 @@ def check_text(values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         if isinstance(value, str) and not _can_be_stored(value):
             raise BadRequest(
-                f"The {name} holds a character that cannot be stored.",
-                remedy="Leave out NUL characters and halves of surrogate pairs.",
+                f"The {name} contains a character that cannot be stored.",
+                remedy="Remove NUL characters and unpaired surrogates.",
             )
 
 
@@ -225,12 +225,15 @@ def _can_be_stored(text: str) -> bool:
 def verify(connection: sa.Connection, head: str | None) -> AuditReport:
     """Checks the chain, then every table against the records; `connection` must see one snapshot.
 
-    Reported are altered, deleted, added and reordered records, and altered, deleted and added rows. A ledger
-    whose newest rows and records were cut off together is consistent, and whoever can write everything can
-    compute a new chain: only a `head` noted down elsewhere shows that.
+    Reports altered, deleted, inserted and reordered records, and altered, deleted and inserted rows. It
+    cannot see that the newest rows and records were cut off together, or that the whole chain was computed
+    anew. Only a `head` noted down elsewhere shows that.
     """
     problems = [
-        f"The table {table} is not guarded: its triggers are missing, changed or switched off."
+        (
+            f"The table {table} is not protected against changes: its triggers are missing, changed or "
+            "switched off."
+        )
         for table in unguarded(connection)
     ]
     tables = RecordedTables()
@@ -244,7 +247,9 @@ def verify(connection: sa.Connection, head: str | None) -> AuditReport:
         if row.action in CHANGES:
             problems += tables.add(row)
     if not head_seen:
-        problems.append("The noted head is not in the log: its end was cut off, or it was rewritten.")
+        problems.append(
+            "The head that you noted is not in the log. The log was rewritten, or its end was cut off."
+        )
     problems += tables.differences(connection)
     problems += _wrong_totals(connection)
     problems += _wrong_unreleased(connection)
@@ -264,7 +269,7 @@ def broken_link(row: sa.Row[Any], previous: str) -> list[str]:
     if altered:
         return [f"Log record {row.id} was altered."]
     if row.previous != previous:
-        return [f"Log record {row.id} does not follow the one before it: records were removed or put in."]
+        return [f"Log record {row.id} does not follow the one before it. Records were removed or inserted."]
     return []
 
 
@@ -300,7 +305,9 @@ class RecordedTables:
                 key = values.get(_KEYS[kind]) if kind in _KEYS and isinstance(values, dict) else None
                 digests = self.digests.setdefault(kind, {})
                 if key in digests:
-                    problems.append(f"Log record {row.id} tells of {kind} {key} a second time.")
+                    problems.append(
+                        f"Log record {row.id} repeats {kind} {key}, which an earlier record already has."
+                    )
                 # The details are canonical JSON: the image of a single row is cut out of them.
                 image_text = text[len(kind) + 4 : -1] if len(details) == 1 else canonical(values)
                 digests[key] = digest(image_text)
@@ -318,14 +325,16 @@ class RecordedTables:
             for key, stored in row_digests(table, stream(connection, all_rows(table))):
                 expected = recorded.pop(key, None)
                 if expected is None:
-                    problems.append(f"The log knows no {kind} {key}: it was put in.")
+                    problems.append(f"The {kind} {key} was inserted: the log does not have it.")
                 elif expected != stored:
-                    problems.append(f"The {kind} {key} is not what the log says: it was altered.")
-            problems += [f"The {kind} {key} is gone, but the log tells of it." for key in recorded]
+                    problems.append(f"The {kind} {key} was altered: it differs from the log.")
+            problems += [
+                f"The {kind} {key} was deleted: the log has it, the table does not." for key in recorded
+            ]
         return problems
 
     def _exceeded_limits(self, action: str, details: Mapping[str, Any]) -> list[str]:
-        """Note limits and grants; of a charge, say whether it exceeds those of its time.
+        """Takes in limits and grants; reports a charge that exceeds the limits of its time.
 
         Entries that a migration found are not compared with a limit, because the one they were charged under
         is not known; nor is the allowance of an analyst without a grant.
@@ -341,9 +350,9 @@ class RecordedTables:
         allowance = self._grants.get((dataset, analyst), entry["own_units"])
         problems = []
         if entry["total_units"] > self._limits.get(dataset, 0):
-            problems.append(f"The entry {entry['id']} exceeds the limit that {dataset!r} had then.")
+            problems.append(f"Entry {entry['id']} exceeds the limit that {dataset!r} had at that time.")
         if entry["own_units"] > allowance:
-            problems.append(f"The entry {entry['id']} exceeds the allowance that {analyst!r} had then.")
+            problems.append(f"Entry {entry['id']} exceeds the allowance that {analyst!r} had at that time.")
         return problems
 
 
@@ -371,12 +380,12 @@ def _wrong_totals(connection: sa.Connection) -> list[str]:
     for id, dataset, analyst, charge, total, own in rows:
         of_dataset, of_analyst = (dataset,), (dataset, analyst)
         if not all(isinstance(units, int) for units in (charge, total, own)):
-            problems.append(f"The entry {id} does not add up with those before it.")
+            problems.append(f"The running total of entry {id} does not match the entries before it.")
             continue
         sums[of_dataset] += charge
         sums[of_analyst] += charge
         if (total, own) != (sums[of_dataset], sums[of_analyst]):
-            problems.append(f"The entry {id} does not add up with those before it.")
+            problems.append(f"The running total of entry {id} does not match the entries before it.")
             sums[of_dataset], sums[of_analyst] = total, own
     return problems
 
@@ -388,7 +397,7 @@ def _wrong_unreleased(connection: sa.Connection) -> list[str]:
         {tuple(row) for row in connection.execute(statement)} for statement in (all_listed, MISSING_RELEASES)
     )
     return [
-        f"Whether the entry {entry} is without a release was altered."
+        f"The table of charges without a result was altered at entry {entry}."
         for entry in sorted({row[0] for row in listed ^ expected})
     ]
 

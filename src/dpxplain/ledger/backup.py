@@ -1,7 +1,7 @@
 """Backups of a ledger: a consistent copy as one SQLite file, whichever database it is in, and the way back.
 
 Every row of the append-only tables is copied as it is, so the copy has the same chain and can be verified and
-read like any ledger. What comes and goes (jobs, flights, browser sessions) is left out.
+read like any ledger. Temporary rows (jobs, flights, browser sessions) are not copied.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def write_backup(store: Store, file: Path) -> AuditReport:
     Others go on reading and writing meanwhile. The file appears whole, readable by its owner only, or not at
     all. A ledger that is broken is copied too, and the report says so.
     """
-    exists = BadRequest(f"{str(file)!r} exists already.", remedy="Choose another name, or a folder.")
+    exists = BadRequest(f"{str(file)!r} already exists.", remedy="Choose another name, or a folder.")
     if file.exists():
         raise exists
     try:
@@ -86,7 +86,7 @@ class Backup:
 
 @contextmanager
 def verified_backup(file: Path) -> Iterator[Backup]:
-    """Opens a backup to be restored. Refused if it cannot be read, or is broken or empty."""
+    """Opens a backup to be restored. Raises if it cannot be read, or is broken or empty."""
     with _opened_copy(file) as copy, copy.snapshot() as source:
         report = audit.verify(source, None)
         _check_usable(report, file)
@@ -96,7 +96,7 @@ def verified_backup(file: Path) -> Iterator[Backup]:
 def restore_backup(store: Store, backup: Backup, by: str) -> AuditReport:
     """Put the rows of a backup in place of the ledger's, in one transaction; returns what was restored.
 
-    Whoever has the ledger open goes on with the restored one.
+    Processes that have the ledger open continue with the restored one.
     """
     with store.writing() as connection:
         _lock_tables(connection, store)
@@ -126,7 +126,7 @@ def _copy_to(store: Store, draft: Path) -> AuditReport:
         copy.close()
     expected = (0, audit.GENESIS) if head is None else (head.id, head.hash)
     if (report.records, report.head) != expected:
-        problem = "The copy does not end where the ledger ended: it has lost records."
+        problem = "The copy is incomplete: the ledger's last records are missing."
         return replace(report, problems=[problem, *report.problems])
     return report
 
@@ -145,13 +145,14 @@ def _copy_rows(source: sa.Connection, target: sa.Connection) -> None:
 def _check_usable(report: AuditReport, file: Path) -> None:
     if not report.records:
         raise BadRequest(
-            f"The backup {str(file)!r} is empty: it knows no data set, no charge and no token.",
-            remedy="Use a file of dpxplain ledger backup; a plain copy of an open ledger lacks its journal.",
+            f"The backup {str(file)!r} is empty: it has no data set, no charge and no token.",
+            remedy="Use a file written by dpxplain ledger backup. A plain copy of an open ledger lacks its "
+            "journal.",
         )
     if not report.intact:
         raise BadRequest(
             f"The backup {str(file)!r} is broken: {report.problems[0]}",
-            remedy=f"Use another backup. See all that is wrong: dpxplain audit verify --ledger {file}",
+            remedy=f"Use another backup. To see every problem: dpxplain audit verify --ledger {file}",
         )
 
 
@@ -168,12 +169,14 @@ def _opened_copy(file: Path) -> Iterator[SQLiteStore]:
             copy = SQLiteStore(draft)
         except OSError:
             raise BadRequest(
-                f"The backup {str(file)!r} cannot be read.", remedy="Name a file of dpxplain ledger backup."
+                f"The backup {str(file)!r} cannot be read.",
+                remedy="Name a file written by dpxplain ledger backup.",
             ) from None
         except SourceError:
             raise BadRequest(
-                f"{str(file)!r} is not a backup of a ledger, is damaged, or is of a newer DPXPlain.",
-                remedy="Name a file of dpxplain ledger backup.",
+                f"{str(file)!r} is not a backup of a ledger, is damaged, or comes from a newer version of "
+                "DPXPlain.",
+                remedy="Name a file written by dpxplain ledger backup.",
             ) from None
         try:
             yield copy

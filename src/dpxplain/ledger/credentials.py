@@ -39,15 +39,16 @@ _BY_ID = _WITH_STATE.where(TOKENS.c.id == sa.bindparam("id"))
 
 
 def check_new_token(name: str, role: str, expires: datetime) -> None:
-    """Refuses what no token can be made for."""
+    """Raises if no token can be made with this name, role and expiry."""
     if check_name(name).startswith(FOREIGN):
         raise BadRequest(
-            f"Names that begin with {FOREIGN!r} are the OIDC issuer's.", remedy="Choose another name."
+            f"Names that begin with {FOREIGN!r} are reserved for people who sign in through the OIDC issuer.",
+            remedy="Choose another name.",
         )
     if role not in ROLES:
         raise BadRequest(f"There is no role {role!r}.", remedy="Use 'analyst' or 'curator'.")
     if datetime.fromisoformat(utc_text(expires)) <= datetime.now(UTC):
-        raise BadRequest("The token would expire before it is used.", remedy="Choose a later time.")
+        raise BadRequest("This expiry time is in the past.", remedy="Choose a later time.")
 
 
 class Tokens:
@@ -207,7 +208,7 @@ def _end(connection: sa.Connection, ids: Iterable[str], by: str) -> list[str]:
 
 SESSION_LIFETIME = timedelta(hours=12)
 MOST_SESSIONS = 32
-"""Sessions per token, or per person of the OIDC issuer; one more ends the oldest."""
+"""Sessions allowed per token, or per person signed in through OIDC. A further one ends the oldest."""
 
 _KEPT_AFTER_END = timedelta(days=1)
 _WITH_TOKEN = (
@@ -257,7 +258,8 @@ class BrowserSessions:
     def authenticate(self, text: str, *, issuer: str | None = None) -> Identity | None:
         """Who is signed in with this text; None if the session, or the token behind it, has ended.
 
-        `issuer` is the OIDC issuer that is trusted now: sessions that another one's token opened have ended.
+        `issuer` is the OIDC issuer that is trusted now. Sessions opened with another issuer's token
+        have ended.
         """
         id = id_of(text)
         if id is None:

@@ -63,7 +63,7 @@ class SQLDataVersions:
             return opened or _open(connection, dataset, version, digest, by)
 
     def has_charges_of_unknown_data(self, dataset: str) -> bool:
-        """Whether there are charges, and all are of a time when ledgers did not keep fingerprints."""
+        """Whether all charges, and at least one, were made before ledgers stored fingerprints."""
         with self._store.reading() as connection:
             if connection.execute(_OF_DATASET.limit(1), {"dataset": dataset}).first() is not None:
                 return False
@@ -104,7 +104,7 @@ def check_or_open(connection: sa.Connection, dataset: str, data: DataState, by: 
             raise DataChanged.of(dataset)
         return
     if data.digest is None:
-        raise InternalError("Data were recognised as those of a version that is not open.")
+        raise InternalError("The data match a version that was never opened.")
     _open(connection, dataset, data.version, data.digest, by)
 
 

@@ -74,7 +74,7 @@ class Failures:
     ) -> Counter[Ending]:
         """The analyst's failures since they were last forgiven, by how the requests ended.
 
-        `running` and `failed` are entries of which this process knows better than the ledger.
+        `running` and `failed` are entries whose state the ledger does not know yet.
         """
         parameters = {"dataset": dataset, "analyst": analyst}
         with self._store.reading() as connection:
@@ -159,7 +159,7 @@ class _Attempts:
         return entry, self._takeovers[entry]
 
     def failures(self, *, since: int) -> dict[Hashable, Ending]:
-        """What counts of the records after this one: each attempt once, and each process that died."""
+        """The failures after this record: each attempt counts once, and each process that died once."""
         failures: dict[Hashable, Ending] = {}
         for attempt, event in self.endings.items():
             if event.record > since and event.ending is not None and event.ending.counts:

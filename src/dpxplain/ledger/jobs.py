@@ -23,7 +23,7 @@ from dpxplain.ledger.tables import JOBS, PROCESSES
 UNFINISHED = ("queued", "running")
 STATES = (*UNFINISHED, "done", "failed", "cancelled")
 SILENCE = timedelta(seconds=60)
-"""An unfinished job without a heartbeat for so long is lost: its process is gone."""
+"""An unfinished job without a heartbeat for this long is lost: its process is gone."""
 
 MOST_ENDED = 200
 """Ended jobs that are kept for one owner: a request may be large, and asking again may be free."""
@@ -78,7 +78,7 @@ class Jobs:
         self._set(id, values | {"heard": audit.now()})
 
     def heartbeat(self, id: str) -> bool:
-        """Record that the process is alive; true if the job shall be cancelled."""
+        """Records that the process is alive. Returns whether somebody asked to cancel the job."""
         self._set(id, {"heard": audit.now()})
         return self.get(id).cancel_asked
 
@@ -144,7 +144,7 @@ def _job(row: sa.Row[Any]) -> Job:
 
 
 PROCESS_SILENCE = timedelta(seconds=45)
-"""A process that was not heard of for so long is gone."""
+"""A process without a heartbeat for this long is gone."""
 
 
 class Processes:

@@ -64,7 +64,7 @@ def open_ledger(
 ) -> SQLLedger:
     """The ledger at a path (SQLite), in memory (None), or at a `postgresql://` address.
 
-    If it is missing, it is created; without `create` that is refused.
+    Creates a missing ledger if `create`; raises otherwise.
 
     `anchor` is the file that remembers outside of the ledger what was charged, or "off"; by default it lies
     beside a SQLite ledger, and others have none. An empty ledger where the anchor tells of charges is not
@@ -122,7 +122,7 @@ class SQLLedger(Account):
 
     @property
     def name(self) -> str:
-        """A sentence's beginning that names the file or database, without a password."""
+        """The file or database as the subject of a sentence, without a password."""
         return self._store.name
 
     @property
@@ -221,7 +221,7 @@ class SQLLedger(Account):
         self._set_share(dataset, owner, reader, True, reason, by)
 
     def unshare(self, dataset: str, owner: str, reader: str, *, reason: str, by: str) -> None:
-        """Take a share back; refused if there is none."""
+        """Takes a share back. Raises if there is none."""
         self._set_share(dataset, owner, reader, False, reason, by)
 
     def shares(self, dataset: str) -> list[Share]:
@@ -235,7 +235,9 @@ class SQLLedger(Account):
     ) -> None:
         """Record an event that changes no table: a login, a true value viewed, a schema edited."""
         if action in audit.CHANGES:
-            raise BadRequest(f"{action!r} is for the ledger itself to record.", remedy="Use another word.")
+            raise BadRequest(
+                f"The action name {action!r} is reserved for the ledger itself.", remedy="Use another name."
+            )
         with self._store.recording() as connection:
             audit.append(connection, actor, action, dataset, dict(details or {}))
 
@@ -285,12 +287,12 @@ class SQLLedger(Account):
             return audit.head(connection)
 
     def anchor(self) -> Anchor:
-        """Where the log stands now, to be kept elsewhere."""
+        """An anchor of the log as it is now, to be kept elsewhere."""
         with self._store.snapshot() as connection:
             return Anchor.of(connection)
 
     def continues(self, anchor: Anchor) -> bool:
-        """Whether the log goes on from this anchor."""
+        """Whether the log continues from this anchor."""
         with self._store.snapshot() as connection:
             return not anchor.differences(connection)
 
@@ -306,9 +308,9 @@ class SQLLedger(Account):
                 (share.owner, share.reader) for share in _shares(connection, dataset)
             }
             if is_shared == shared:
-                problem = "is shared already" if is_shared else "is not shared"
+                problem = "is already shared" if is_shared else "is not shared"
                 raise BadRequest(
-                    f"What {owner!r} asked of {dataset!r} {problem} with {reader!r}.",
+                    f"The history of {owner!r} on {dataset!r} {problem} with {reader!r}.",
                     remedy="Look at the list of shares.",
                 )
             time = audit.now()

@@ -46,7 +46,8 @@ def check_version(name: str, version: int | None) -> int:
     """The version of a ledger that this program can read or migrate."""
     if version is not None and version > FORMAT:
         raise SourceError(
-            f"{name} has format {version}, of a newer DPXPlain; this one knows formats up to {FORMAT}.",
+            f"{name} has format {version}, from a newer version of DPXPlain. This version reads formats up "
+            f"to {FORMAT}.",
             remedy="Upgrade DPXPlain.",
         )
     if version != FORMAT and version not in _STEPS:
@@ -72,8 +73,8 @@ def migrate(store: Store) -> None:
     if first != FORMAT:
         store.is_upgraded = True
         LOG.warning(
-            "%s had format %d. It was upgraded to format %d, which an older DPXPlain cannot read; the audit "
-            "log says so.",
+            "%s was upgraded from format %d to format %d, which older versions of DPXPlain cannot read. The "
+            "audit log records the upgrade.",
             *(store.name, first, FORMAT),
         )
 
@@ -156,7 +157,7 @@ def _add_versions(connection: sa.Connection) -> dict[str, Any]:
 def _add_makers(connection: sa.Connection) -> dict[str, Any]:
     """Version 5 stored no maker of a token, no declarations of a charge, no flights and no processes.
 
-    It kept browser sessions among the tokens, in the log for good; those end, and people sign in again.
+    It stored browser sessions as tokens, permanently in the log. They end, and people sign in again.
     """
     connection.exec_driver_sql("ALTER TABLE entries ADD COLUMN declarations TEXT")
     connection.exec_driver_sql("ALTER TABLE tokens ADD COLUMN maker TEXT REFERENCES tokens (id)")

@@ -1,7 +1,7 @@
 """The ledger in a PostgreSQL database, for several server processes or machines.
 
-It keeps to a schema of its own, "dpxplain". A writing transaction first locks the one row of `turnstile`, so
-that writers go one by one and whoever checks a limit sees every charge made before.
+Its tables are in a schema of their own, "dpxplain". A writing transaction first locks the one row of
+`turnstile`, so writers take turns and every limit check sees all earlier charges.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ except ImportError as error:
     ) from error
 
 CONNECTIONS = 10
-"""At most so many per process; further threads queue."""
+"""Connections per process; further threads wait for one."""
 
 _CREATION_LOCK = int.from_bytes(b"DPXP")  # an advisory lock: one process at a time creates the tables
 _SETTINGS = {
@@ -147,15 +147,15 @@ class PostgresStore(Store):
             return self.busy()
         if state == "53300":
             return LedgerUnavailable(
-                f"{self.name} has no connection left.",
-                remedy="Raise max_connections there, or run fewer processes.",
+                f"{self.name} has no free connection.",
+                remedy="Raise max_connections on its server, or run fewer processes.",
                 kind="busy",
             )
         if state == "53100":
             return full_disk(self.name)
         if state == "53200":
             return LedgerUnavailable(
-                f"{self.name} has no memory left.",
+                f"{self.name} is out of memory.",
                 remedy="Give its server more memory, or run fewer processes.",
                 kind="busy",
             )
@@ -169,13 +169,13 @@ class PostgresStore(Store):
             return _no_rights(self.name)
         if state and not state.startswith(("08", "57", "3D")):
             return LedgerUnavailable(
-                f"{self.name} is damaged, or was changed by another program (SQLSTATE {state}).",
-                remedy="Restore it from a backup; a new one would forget what was spent.",
+                f"{self.name} is damaged, or another program changed it (SQLSTATE {state}).",
+                remedy="Restore it from a backup. A new ledger would forget what was spent.",
                 kind="damaged",
             )
         return LedgerUnavailable(
             f"{self.name} cannot be reached, or does not let this user in.",
-            remedy="Check the address, the user and the password, and that the server runs.",
+            remedy="Check the address, the user and the password. Is the server running?",
         )
 
     def _prepare(self, create: bool) -> None:
@@ -187,7 +187,7 @@ class PostgresStore(Store):
                 )
             if connection.exec_driver_sql("SHOW fsync").scalar_one() != "on":
                 raise SourceError(
-                    f"{self.name} could forget charges: its server runs with fsync off.",
+                    f"{self.name} could lose charges in a crash: its server runs with fsync off.",
                     remedy="Set fsync = on in postgresql.conf.",
                 )
             if not _exists(connection):
@@ -225,7 +225,8 @@ def _parameters(address: str, busy_seconds: float) -> dict[str, Any]:
         # Its message quotes the part that it could not read, which may be the password.
         raise SourceError(
             "The PostgreSQL address of the ledger cannot be read.",
-            remedy="Write it as postgresql://user:password@host:5432/database, odd characters as %XX.",
+            remedy="Write it as postgresql://user:password@host:5432/database, with special characters as "
+            "%XX.",
         ) from None
     settings = _SETTINGS | {"lock_timeout": f"{1000 * busy_seconds:.0f}ms"}
     options = " ".join(f"-c {name}={value}" for name, value in settings.items())
@@ -241,10 +242,10 @@ def _no_rights(name: str, missing: Sequence[str] = ()) -> LedgerUnavailable:
     more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
     return LedgerUnavailable(
         f"{name} does not let this user write{lacking}{more}.",
-        remedy="Let the owner of its tables run deploy/postgresql-rights.sql for this user: USAGE on the "
-        "schema dpxplain and its sequences, SELECT and INSERT on its tables, UPDATE on turnstile, UPDATE and "
-        "DELETE on those that are not append-only. A ledger of an older version must be opened once by the "
-        "owner of its tables.",
+        remedy="Ask the owner of its tables to run deploy/postgresql-rights.sql for this user. It grants "
+        "USAGE on the schema dpxplain and its sequences, SELECT and INSERT on its tables, UPDATE on "
+        "turnstile, and UPDATE and DELETE on the tables that are not append-only. If an older "
+        "version of DPXPlain made the ledger, the owner of the tables must also open it once.",
         kind="rights",
     )
 
@@ -252,16 +253,16 @@ def _no_rights(name: str, missing: Sequence[str] = ()) -> LedgerUnavailable:
 def _may_not_create(name: str) -> LedgerUnavailable:
     return LedgerUnavailable(
         f"{name} does not exist, and this user may not create it.",
-        remedy="Let the database's owner begin it (dpxplain ledger create) and give this user its rights "
-        "(deploy/postgresql-rights.sql), or: GRANT CREATE ON DATABASE ... TO ...",
+        remedy="Ask the database's owner to create it (dpxplain ledger create) and to give this user rights "
+        "on it (deploy/postgresql-rights.sql), or: GRANT CREATE ON DATABASE ... TO ...",
         kind="rights",
     )
 
 
 def _no_turnstile(name: str) -> LedgerUnavailable:
     return LedgerUnavailable(
-        f"{name} is damaged: its table turnstile must have one row, which writers lock.",
-        remedy="Restore it from a backup; nothing can be charged until then.",
+        f"{name} is damaged: its table turnstile must have exactly one row.",
+        remedy="Restore it from a backup. New queries are blocked until then.",
         kind="damaged",
     )
 

@@ -1,4 +1,4 @@
-"""What each data set's budget protects; once some of it is spent, no more can be promised."""
+"""What each data set's budget protects. Once some of it is spent, the promise cannot become stronger."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class PrivacyUnits:
                 return
             if before and not _covers(before, declared) and standing(connection, dataset).spent > 0:
                 raise SchemaError(
-                    "privacy: unit, neighbours and max_rows cannot promise more than before: what was spent "
-                    f"of {dataset} protects {_unit_in_words(before)} only.",
-                    remedy="Keep them, or declare the data as a new data set with a budget of its own.",
+                    "privacy: unit, neighbours and max_rows cannot be changed to promise more. The answers "
+                    f"already given on {dataset} protect only {_unit_in_words(before)}.",
+                    remedy="Keep them, or declare the data as a new data set with its own budget.",
                 )
             audit.append(connection, by, _DECLARED, dataset, declared)
 

@@ -25,7 +25,7 @@ EVERYONE = "*"
 
 
 class LedgerView(Protocol):
-    """What may be read of a ledger: budgets, entries and releases, here or at a server.
+    """The readable part of a ledger: budgets, entries and releases, here or at a server.
 
     Either the whole ledger, or one analyst's account on it: then `budget` is theirs, and only their own
     entries and those shared with them are seen.
@@ -228,7 +228,7 @@ class AuditReport:
 
 @dataclass(frozen=True)
 class Identity:
-    """Who a token speaks for."""
+    """The person that a token belongs to."""
 
     name: str
     role: str
@@ -285,8 +285,9 @@ _UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, IndexError)
 def exhausted_delta(declared: float) -> BadRequest:
     """The refusal of a discovery that the declared δ does not cover."""
     return BadRequest(
-        f"The declared δ of {declared:g} has no room for this discovery. Nothing was charged.",
-        remedy="List the column's values in the schema; a larger [privacy] delta is a weaker promise.",
+        f"The declared δ of {declared:g} is too small for this discovery. Nothing was charged.",
+        remedy="List the column's values in the schema. A larger [privacy] delta would allow it, but "
+        "weakens the privacy promise.",
     )
 
 
@@ -294,8 +295,8 @@ def damaged(name: str) -> LedgerUnavailable:
     """The error for a ledger with rows that the ledger itself cannot have written."""
     return LedgerUnavailable(
         f"{name} is damaged.",
-        remedy="Restore it from a backup (dpxplain ledger restore); move a SQLite file that cannot be opened "
-        "away first, with its journal. A new one would forget what was spent.",
+        remedy="Restore it from a backup (dpxplain ledger restore). If it is a SQLite file that cannot be "
+        "opened, first move it away with its journal. A new ledger would forget what was spent.",
         kind="damaged",
     )
 
@@ -311,7 +312,7 @@ def damage_explained(name: str = "The ledger") -> Iterator[None]:
 
 LONGEST_NAME = 200
 FOREIGN = "oidc:"
-"""How names begin that an OIDC issuer vouches for; no token of the ledger has such a name."""
+"""The prefix of names that come from an OIDC issuer. The ledger's own tokens never have it."""
 LOCAL_OWNER = "local owner"
 """What the audit log calls the one user of a server without a login."""
 
@@ -325,14 +326,14 @@ def check_name(name: str) -> str:
     if not name or name in (EVERYONE, LOCAL_OWNER) or len(name) > LONGEST_NAME or name != name.strip():
         raise BadRequest(
             f"{name[:LONGEST_NAME]!r} cannot be an analyst's name.",
-            remedy=f"Use up to {LONGEST_NAME} characters, not '*' alone, no spaces around.",
+            remedy=f"Use up to {LONGEST_NAME} characters, without spaces at the ends, and not '*' alone.",
         )
     return name
 
 
 def check_reason(reason: str) -> str:
     if not reason.strip():
-        raise BadRequest("A reason is needed: it goes into the audit log.", remedy="Say why, in a few words.")
+        raise BadRequest("Give a reason. The audit log records it.", remedy="Say why, in a few words.")
     return reason
 
 
@@ -343,5 +344,5 @@ def utc_text(time: datetime) -> str:
     '2030-01-01T00:00:00+00:00'
     """
     if time.utcoffset() is None:
-        raise BadRequest("The time of expiry has no time zone.", remedy="Add one, such as UTC.")
+        raise BadRequest("The expiry time has no time zone.", remedy="Add one, such as UTC.")
     return time.astimezone(UTC).isoformat()

@@ -1,8 +1,7 @@
 """What a curator needs when a ledger was lost or put back: backups, the anchor, and declared losses.
 
-A declared loss says that the ledger has lost records: what may have been spent is charged in full. The
-anchor knows how much that is for each analyst and data set. Where no anchor is left, everything that remains
-of every budget is charged instead.
+A curator declares a loss when the ledger has lost records; everything that may have been spent is charged.
+The anchor has the amount for each analyst and data set. Without an anchor, all remaining budgets are charged.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class Loss:
 def losses(
     connection: sa.Connection, guard: AnchorGuard | None, anchor: KeptAnchor | None, *, everything: bool
 ) -> list[Loss]:
-    """What would be charged now: the lost charges and, with `everything`, also all that remains.
+    """The losses to be charged now: the lost charges and, with `everything`, all remaining budget too.
 
     `anchor` is what the guard's file says. All charges after the last record that ledger and anchor share
     count as lost, also if the ledger has gone on from there with other charges.
@@ -74,8 +73,8 @@ def losses(
         raise _nothing_lost(guard)
     if anchor is None:
         raise BadRequest(
-            f"{problem} What was spent cannot be known.",
-            remedy="Put the file back from a copy; or charge all that remains: --everything",
+            f"{problem} So nobody can know what was spent.",
+            remedy="Put the file back from a copy, or charge all remaining budget: --everything",
         )
     return lost
 
@@ -83,7 +82,7 @@ def losses(
 def declare_loss(
     store: Store, guard: AnchorGuard | None, *, everything: bool, reason: str, by: str
 ) -> list[Loss]:
-    """Charge what was lost, record it, and let the anchor begin anew where the ledger stands."""
+    """Charges and records the lost amounts, then restarts the anchor at the ledger's last record."""
     check_reason(reason)
     with store.writing() as connection:
         # Read once, and before all else: whatever is written to the anchor from here on is not covered.
@@ -128,9 +127,9 @@ def _remaining(connection: sa.Connection, lost: Sequence[Loss]) -> list[Loss]:
     datasets = connection.execute(known).scalars().all()
     if not datasets and not lost:
         raise BadRequest(
-            "The ledger knows no data set, so nothing can be charged: their budgets would begin anew.",
-            remedy="Restore a backup of any age first (dpxplain ledger restore). Without one, begin another "
-            "ledger with limits that leave out all that may have been spent.",
+            "The ledger has no data sets, so there is no budget to charge the loss to.",
+            remedy="First restore a backup of any age (dpxplain ledger restore). Without one, create a new "
+            "ledger, and lower its limits by everything that may have been spent.",
         )
     charged = Counter[str]()
     for loss in lost:
@@ -201,12 +200,13 @@ def _head_details(head: Head) -> dict[str, Any]:
 def _nothing_lost(guard: AnchorGuard | None) -> BadRequest:
     if guard is None:
         return BadRequest(
-            "Without an anchor it is not known what was lost.",
-            remedy="Name the ledger's anchor: --anchor FILE; or charge all that remains: --everything",
+            "Without an anchor, nobody can know what was lost.",
+            remedy="Name the ledger's anchor (--anchor FILE), or charge all remaining budget: --everything",
         )
     return BadRequest(
-        "The ledger goes on from its anchor: nothing was lost.",
-        remedy="If both were put back from older copies, charge all that remains: --everything",
+        "Nothing was lost: the ledger continues from its anchor.",
+        remedy="If both the ledger and its anchor are older copies, charge all remaining budget: "
+        "--everything",
     )
 
 
@@ -228,7 +228,7 @@ class Recovery:
         return None if file is None else file.with_name(f"{file.name}.key")
 
     def anchor_problem(self) -> str | None:
-        """Why the anchor forbids charges, with numbers, for the curator; None if it does not."""
+        """Why the anchor blocks charges, with numbers, for the curator; None if it does not."""
         if self._store.anchor is None:
             return None
         with self._store.reading() as connection:
@@ -257,7 +257,7 @@ class Recovery:
             return losses(connection, guard, anchor, everything=everything)
 
     def declare_loss(self, *, reason: str, by: str, everything: bool = False) -> list[Loss]:
-        """Charge in full what was lost between the ledger and its anchor; then the ledger goes on."""
+        """Charges everything lost between the ledger and its anchor. The ledger can then be used again."""
         return declare_loss(self._store, self._store.anchor, everything=everything, reason=reason, by=by)
 
     def backup(self, file: Path) -> AuditReport:

@@ -281,7 +281,7 @@ class Flights:
             self._start_heart()
 
     def doubt(self, entry: int) -> None:
-        """The ledger broke off while the entry was charged: it may be committed, and nothing was read."""
+        """Notes that the ledger failed while charging: the entry may be committed, and no data were read."""
         with self._changed:
             flight = self._own.pop(entry, None)
             if flight is not None:
@@ -369,7 +369,7 @@ class Flights:
                     pass  # the ledger is busy or away; the next heartbeat may reach it
                 except Exception as error:
                     # Without its text: a driver's message may quote what was sent.
-                    LOG.error("A heartbeat has failed: %s", type(error).__name__)
+                    LOG.error("A heartbeat failed: %s", type(error).__name__)
         finally:  # however this thread ends, the next flight starts another
             with self._changed:
                 if self._heart is threading.current_thread():
@@ -407,16 +407,16 @@ class Flights:
 
 
 def put_back() -> LedgerBehind:
-    """The refusal to store a release in an older copy, which may have lost another release of the charge."""
+    """The error for a release into an older copy, which may have lost another release of the charge."""
     return LedgerBehind(
-        "An older copy of the ledger was restored while this request ran. Its result was dropped; the charge "
-        "stays.",
-        remedy="Only the curator can go on: see dpxplain ledger status.",
+        "An older copy of the ledger was restored while this request ran. The result was dropped. The "
+        "charge stays.",
+        remedy="Only the curator can fix this: see dpxplain ledger status.",
     )
 
 
 def end_all_flights(connection: sa.Connection) -> None:
-    """End all flights: of what was lost, another process may have taken over and released any of them."""
+    """Ends all flights: the lost records may say that another process took over and released one of them."""
     for flight in connection.execute(_ALL_FLIGHTS).all():
         _record(connection, flight.dataset, flight.analyst, flight.entry, Ending.LEDGER_LOST, flight.process)
     connection.execute(sa.delete(FLIGHTS))

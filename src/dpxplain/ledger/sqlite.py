@@ -126,7 +126,7 @@ class SQLiteStore(Store):
         if self._path is not None and _identity(self._path) != self._opened_file:
             raise LedgerUnavailable(
                 f"{self.name} was removed or replaced while it was open.",
-                remedy="Put the same file back, or start again with the restored one.",
+                remedy="Put the same file back, or restart the program to use the new one.",
                 kind="gone",
             )
 
@@ -208,7 +208,7 @@ class SQLiteStore(Store):
             application = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
             if application != APPLICATION_ID:
                 raise SourceError(
-                    f"{self.name} is not a DPXPlain ledger, or was overwritten.",
+                    f"{self.name} is not a DPXPlain ledger, or another program overwrote it.",
                     remedy="Move it away, with its journal. Restore it from a backup (dpxplain ledger "
                     "restore), or choose another workspace.",
                 )
@@ -283,12 +283,12 @@ def _find_or_create(path: Path, name: str, create: bool) -> bool:
     if journal.exists() and not path.exists():
         raise SourceError(
             f"The ledger {str(path)!r} is gone, but its journal {journal.name!r} is still there.",
-            remedy="Put the file back; or move the journal away and restore a backup (dpxplain ledger "
+            remedy="Put the file back, or move the journal away and restore a backup (dpxplain ledger "
             "restore). A new ledger would forget what was spent.",
         )
     if path.is_dir():
         raise SourceError(
-            f"{name} is a folder.", remedy=f"Name the file in it, such as {str(path / LEDGER_FILE)!r}."
+            f"{name} is a folder.", remedy=f"Name a file in it, such as {str(path / LEDGER_FILE)!r}."
         )
     if path.exists():
         return False

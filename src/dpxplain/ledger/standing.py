@@ -20,7 +20,7 @@ from dpxplain.ledger.tables import ENTRIES, GRANTS, LIMITS, RELEASES
 from dpxplain.model.budget import LARGEST_RHO, UNITS_PER_RHO, Budget, check_rho, rho_of_units, spend_units
 from dpxplain.model.charge import Charge, Spend
 
-_STILL_FREE = "Past answers stay readable and free;"
+_STILL_FREE = "Earlier answers stay free."
 
 # Statements are built once: SQLAlchemy takes longer to build one than SQLite to run it.
 _DATASET: sa.BindParameter[str] = sa.bindparam("dataset")
@@ -189,7 +189,7 @@ def spent_delta(
 
 
 def discovered_delta(connection: sa.Connection, dataset: str) -> float:
-    """At most so much δ was spent by discoveries; after a loss, no more than was ever declared."""
+    """An upper bound on the δ that discoveries have spent; after a loss, the largest δ ever declared."""
     spent = spent_delta(connection, dataset)
     if math.isfinite(spent):
         return spent
@@ -302,7 +302,7 @@ def charge_units(rho: float, spends: Sequence[Spend]) -> int:
     if not all(spend.rho >= 0 for spend in spends):
         raise InternalError("A planned mechanism has a negative or undefined rho.")
     if not math.fsum(spend.rho for spend in spends) <= rho * (1 + 1e-9):
-        raise InternalError(f"The planned mechanisms cost more than the rho of {rho!r} that was asked for.")
+        raise InternalError(f"The planned mechanisms cost more than the requested rho of {rho!r}.")
     return spend_units(rho)
 
 
@@ -319,12 +319,12 @@ def exhausted(dataset: str, *, charge: int, left: int, limit: int) -> BudgetExha
     """The refusal of a charge that the data set's limit does not cover; amounts in units.
 
     >>> print(exhausted("adult", charge=5 * 10**11, left=3 * 10**11, limit=10**12).problem)
-    The request asks for rho 0.5, but only 0.3 of the limit of 1 is left for 'adult'.
+    The request costs rho 0.5, but 'adult' has only 0.3 of its 1 left.
     """
     return BudgetExhausted(
-        f"The request asks for rho {rho_text(charge)}, but only {rho_text(left)} of the limit of "
-        f"{rho_text(limit)} is left for {dataset!r}.",
-        remedy=f"{_at_most(left)}{_STILL_FREE} only the curator can raise the limit.",
+        f"The request costs rho {rho_text(charge)}, but {dataset!r} has only {rho_text(left)} of its "
+        f"{rho_text(limit)} left.",
+        remedy=f"{_at_most(left)}{_STILL_FREE} Only the curator can raise the limit.",
     )
 
 
@@ -332,16 +332,16 @@ def own_exhausted(dataset: str, analyst: str, *, charge: int, left: int, limit: 
     """The refusal of a charge that the analyst's allowance does not cover; amounts in units.
 
     >>> print(own_exhausted("adult", "ann", charge=5 * 10**11, left=3 * 10**11, limit=10**12).problem)
-    The request asks for rho 0.5, but only 0.3 of the allowance of 1 is left for 'ann' on 'adult'.
+    The request costs rho 0.5, but 'ann' has only 0.3 of 1 left on 'adult'.
     """
     if not limit:
         return BudgetExhausted(
-            f"{analyst!r} has no allowance on {dataset!r}.", remedy=f"{_STILL_FREE} ask the curator for one."
+            f"{analyst!r} has no allowance on {dataset!r}.", remedy=f"{_STILL_FREE} Ask the curator for one."
         )
     return BudgetExhausted(
-        f"The request asks for rho {rho_text(charge)}, but only {rho_text(left)} of the allowance of "
-        f"{rho_text(limit)} is left for {analyst!r} on {dataset!r}.",
-        remedy=f"{_at_most(left)}{_STILL_FREE} ask the curator for more.",
+        f"The request costs rho {rho_text(charge)}, but {analyst!r} has only {rho_text(left)} of "
+        f"{rho_text(limit)} left on {dataset!r}.",
+        remedy=f"{_at_most(left)}{_STILL_FREE} Ask the curator for more.",
     )
 
 
@@ -349,15 +349,15 @@ def expired(dataset: str, analyst: str, when: datetime) -> BudgetExhausted:
     """The refusal of a charge after the allowance has ended."""
     return BudgetExhausted(
         f"The allowance of {analyst!r} on {dataset!r} expired on {when:%Y-%m-%d at %H:%M} UTC.",
-        remedy=f"{_STILL_FREE} ask the curator to renew it.",
+        remedy=f"{_STILL_FREE} Ask the curator to renew it.",
     )
 
 
 def unknown_dataset(dataset: str) -> BadRequest:
     """The refusal of a data set that was never opened in the ledger."""
     return BadRequest(
-        f"The ledger knows no data set {dataset!r}.",
-        remedy="Check the name; a data set is known once its server has started, or it was connected to.",
+        f"The ledger has no data set {dataset!r}.",
+        remedy="Check the name. A data set is added when its server starts, or when somebody connects to it.",
     )
 
 

@@ -27,7 +27,7 @@ BUSY_SECONDS = 60.0
 
 
 LARGEST_SKEW, NOTABLE_SKEW = timedelta(seconds=30), timedelta(seconds=5)
-"""Of the clocks of this machine and of the ledger's database: refused, and warned about, beyond these."""
+"""Differences between this machine's clock and the database's that block charges, or cause a warning."""
 LOG = logging.getLogger("dpxplain.ledger")
 
 
@@ -43,7 +43,7 @@ def full_disk(name: str) -> LedgerUnavailable:
     """The error for a ledger whose disk is full."""
     return LedgerUnavailable(
         f"The disk of {_in_sentence(name)} is full.",
-        remedy="Make free space on that disk. Nothing can be charged or released until then.",
+        remedy="Free some space on that disk. New queries are blocked until then.",
         kind="disk",
     )
 
@@ -158,7 +158,7 @@ class Store(ABC):
         if abs(self._skew) > LARGEST_SKEW:
             raise self._wrong_clock()
         if abs(self._skew) > NOTABLE_SKEW and not NOTABLE_SKEW < abs(before) <= LARGEST_SKEW:
-            LOG.warning("%s Set both clocks by the same source.", self._skew_sentence)
+            LOG.warning("%s Synchronise both clocks with the same source.", self._skew_sentence)
 
     def _clock_skew(self) -> timedelta:
         """How far this machine's clock is ahead of the database's; zero where there is one clock."""
@@ -173,8 +173,8 @@ class Store(ABC):
 
     def _wrong_clock(self) -> LedgerUnavailable:
         return LedgerUnavailable(
-            f"{self._skew_sentence} Nothing is charged.",
-            remedy="Set both clocks by the same source (NTP).",
+            f"{self._skew_sentence} New queries are blocked.",
+            remedy="Synchronise both clocks with the same source (NTP).",
             kind="clock",
         )
 
@@ -182,7 +182,7 @@ class Store(ABC):
         """The error for a ledger that others have kept locked for too long."""
         return LedgerUnavailable(
             f"{self.name} was kept locked by another process for {self.busy_seconds:g} seconds.",
-            remedy="Try again when that process is done.",
+            remedy="Try again when that process has finished.",
             kind="busy",
         )
 
@@ -200,8 +200,8 @@ class Store(ABC):
         except sa.exc.DataError:
             # The database works; what it was given is at fault, and is not quoted.
             raise BadRequest(
-                "The ledger's database cannot take a text or number of this request.",
-                remedy="Leave out characters that are not printable.",
+                "The ledger's database cannot store a text or number in this request.",
+                remedy="Remove characters that are not printable.",
             ) from None
         except sa.exc.DBAPIError as error:
             # Not chained: a driver's message may quote what was sent, or how it connected.

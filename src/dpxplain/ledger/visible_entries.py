@@ -43,7 +43,7 @@ LARGEST_PAGE = 1_000
 _NOTICE_KINDS = frozenset({"limit", "top-up", "grant"})
 """Kinds of entries that charge nothing."""
 MOST_PREPARATIONS = 200
-"""Considered of one query: those with the largest charges, which are the most precise."""
+"""Preparations considered for one query: the most expensive ones, which are the most precise."""
 
 _OF_DATASET = ENTRIES.c.dataset == sa.bindparam("dataset")
 _IS_NOTICE = sa.and_(ENTRIES.c.analyst == "", ENTRIES.c.charge_units == 0)
@@ -236,7 +236,7 @@ class VisibleEntries:
         if row is None:
             raise BadRequest(
                 f"The history of {dataset!r} has no line {str(before)[:40]!r}.",
-                remedy="Begin with the newest lines, without before.",
+                remedy="Leave out before to start with the newest lines.",
             )
         return int(row.id)
 
@@ -267,7 +267,7 @@ class VisibleEntries:
             yield _Range(_NOTICES, None)
 
     def _owners(self, connection: sa.Connection, dataset: str) -> Sequence[str]:
-        """Whose entries the analyst may see. Only the newest share per (owner, reader) applies."""
+        """The people whose entries the analyst may see. Only the newest share per (owner, reader) applies."""
         rows = connection.execute(_SHARES, {"dataset": dataset, "readers": [self._analyst, EVERYONE]})
         newest = {(row.owner, row.reader): row.shared for row in rows}
         return sorted({self._analyst} | {owner for (owner, _), shared in newest.items() if shared})

@@ -1,7 +1,8 @@
 """One declared column: its values, bins or bounds, and the grid that its numbers are rounded to.
 
-A column is discrete (`values` or `edges`), numeric (`bounds`), or both; only discrete ones can be grouped
-or explained by, only numeric ones summed or averaged.
+A column is discrete (`values` or `edges`), numeric (`bounds`), or both: bounds beside edges, or beside
+values that are whole numbers. Only discrete columns can be grouped or explained by, and only numeric ones
+summed or averaged.
 """
 
 from __future__ import annotations
@@ -132,12 +133,12 @@ class Column(Declared):
         if not isinstance(groups, dict) or not all(
             isinstance(g, list | tuple) and g for g in groups.values()
         ):
-            raise ValueError('must name lists of values, such as { East = ["NY", "NJ"], West = ["CA"] }')
+            raise ValueError('must give each group its values: { East = ["NY", "NJ"], West = ["CA"] }')
         members = [member for group in groups.values() for member in group]
         if not members or len({type(member) for member in members}) > 1 or len(set(members)) < len(members):
-            raise ValueError("must list values of one type, each in one group only")
+            raise ValueError("must contain values of one type, each in one group only")
         if not isinstance(members[0], str | int):
-            raise ValueError("may hold text, whole numbers, true or false")
+            raise ValueError("may contain only text, whole numbers, or true and false")
         return groups
 
     @field_validator("lookup", mode="before")
@@ -158,16 +159,18 @@ class Column(Declared):
             raise ValueError("must be a list of at least one value")
         if info.data.get("verbatim"):
             if not all(isinstance(v, str) for v in values):
-                raise ValueError("must be texts where verbatim = true")
+                raise ValueError("must all be text because of verbatim = true")
         elif (dated := read_dates([v for v in values if v is not None])) is not None:
             moments = iter(dated)
             values = [None if v is None else next(moments) for v in values]
         if any(not isinstance(v, str | int | bool | date | None) for v in values):
-            raise ValueError("may hold text, whole numbers, true or false; for other numbers use edges")
+            raise ValueError(
+                "may contain only text, whole numbers, dates, or true and false; other numbers need edges"
+            )
         if len({type(v) for v in values if v is not None}) > 1:
             raise ValueError("must all be of one type")
         if len(set(values)) != len(values):
-            raise ValueError("must not repeat a value")
+            raise ValueError("must not contain a value twice")
         return tuple(values)
 
     @field_validator("edges", "bounds", mode="before")
@@ -189,14 +192,14 @@ class Column(Declared):
             if len(edges) < 2 or not _all_finite(edges):
                 raise ValueError("must be at least two finite numbers")
             if any(a >= b for a, b in pairwise(edges)):
-                raise ValueError("must increase from one to the next")
+                raise ValueError("must be in increasing order, each only once")
         return edges
 
     @field_validator("bounds")
     @classmethod
     def _ordered(cls, bounds: tuple[Any, Any] | None) -> tuple[Any, Any] | None:
         if bounds is not None and not (_all_finite(bounds) and bounds[0] < bounds[1]):
-            raise ValueError("must be two finite numbers, the lower one first")
+            raise ValueError("must be two different finite numbers, the lower one first")
         return bounds
 
     @field_validator("time_zone")
@@ -209,52 +212,84 @@ class Column(Declared):
     @model_validator(mode="after")
     def _consistent(self) -> Column:
         is_declared = self.values is not None or self.edges is not None or self.bounds is not None
-        is_both = self.values is not None and (self.edges is not None or self.bounds is not None)
-        if is_both and self.expression is None:  # what is inferred from an expression can be both
-            raise ValueError("values cannot stand beside edges or bounds")
+        if self.expression is None:  # what is inferred from an expression fits together
+            self._check_values_beside()
         if self.expression is not None and not is_declared:
             return self  # completed by the schema, which knows the other columns
         if not is_declared:
             raise ValueError("needs values (categories), edges (bins) or bounds (a numeric range)")
         if self.null and self.values is None and self.edges is None:
-            raise ValueError("null needs values or edges; a NULL in a column with bounds only is left out")
+            raise ValueError(
+                "has null = true, which needs values or edges; with bounds only, delete it: sums and "
+                "averages leave out NULL"
+            )
         if self.verbatim and self.values is None:
-            raise ValueError("verbatim needs values")
+            raise ValueError("has verbatim, which needs values")
         if self.step is not None and self.bounds is None:
-            raise ValueError("step needs bounds")
+            raise ValueError("has a step but no bounds; add bounds, or delete the line with step")
         if self.center is not None and (
             self.bounds is None or not self.bounds[0] <= self.center <= self.bounds[1]
         ):
-            raise ValueError("center needs bounds and must lie between them")
+            raise ValueError("has a center, which must lie between declared bounds")
         if self.lookup is not None and (self.expression is None or self.groups is not None):
-            raise ValueError("lookup needs an expression, and no groups")
+            raise ValueError("has a lookup, which needs an expression and no groups")
         if self.groups is not None and self.values != tuple(self.groups):
-            raise ValueError("values cannot stand beside groups, whose names are the values")
+            raise ValueError(
+                "has both values and groups; delete the line with values: the groups' names are the values"
+            )
         if self.time_zone is not None and not self.is_temporal:
-            raise ValueError("time_zone needs dates or timestamps as values, edges or bounds")
+            raise ValueError("has a time_zone, which needs dates or timestamps as values, edges or bounds")
         ends = (*(self.edges or ()), *(self.bounds or ()))
         if len({isinstance(end, date) for end in ends}) > 1:
             raise ValueError("edges and bounds must both be numbers, or both be dates")
         if self.is_temporal and self.step is not None:
-            raise ValueError("step needs numbers")
+            raise ValueError("has a step, which dates cannot have; delete the line with step")
         unknown = self.value_labels.keys() - {_key(value) for value in self.domain or ()}
         if unknown:
-            raise ValueError(f"value_labels names {min(unknown)!r}, which is none of the declared values")
+            raise ValueError(f"has a label for {min(unknown)!r}, which is not one of its values")
         if self.is_summable:
             assert self.bounds is not None
             self._check_grid(max(map(abs, self.bounds)))
         return self
 
+    def _check_values_beside(self) -> None:
+        """Refuses edges beside values, and bounds beside values that are not whole numbers within them."""
+        if self.values is None:
+            return
+        if self.edges is not None:
+            raise ValueError(
+                "has both values and edges; delete the line with edges to keep the categories, or the line "
+                "with values to keep the bins"
+            )
+        if self.bounds is None:
+            return
+        whole: list[Any] = [value for value in self.values if value is not None]
+        low, high = self.bounds
+        if not all(type(value) is int for value in whole) or isinstance(low, date):
+            raise ValueError(
+                "has both values and bounds, which is possible for whole numbers only; delete the line with "
+                "bounds to keep the categories, or the line with values to keep the numbers"
+            )
+        if not all(low <= value <= high for value in whole):
+            raise ValueError("bounds must include all the values; widen them, or delete the line with bounds")
+
     def _check_grid(self, largest: float) -> None:
         """An empty grid or one beyond the range of floats would leave a sum without noise."""
         if not 1 / LARGEST_BOUND <= largest <= LARGEST_BOUND:
-            raise ValueError(f"bounds must be of a size between {1 / LARGEST_BOUND:g} and {LARGEST_BOUND:g}")
+            raise ValueError(
+                f"the bounds must be below {LARGEST_BOUND:g}, and one of them above {1 / LARGEST_BOUND:g}, "
+                "whatever their sign"
+            )
         if self.step is None and self.grid.range < 1:
-            raise ValueError("bounds are too close together for their size; shift the column towards 0")
+            raise ValueError(
+                "the bounds are too close together for numbers this large; subtract a constant first"
+            )
         if self.grid.range < 1:
-            raise ValueError("step must be smaller than the range of the bounds")
+            raise ValueError("the step must be smaller than the distance between the bounds")
         if max(abs(self.grid.low), abs(self.grid.high)) > LARGEST_UNITS:
-            raise ValueError(f"step is too fine: the bounds span more than {LARGEST_UNITS:,} steps")
+            raise ValueError(
+                f"the step is too small: the bounds are more than {LARGEST_UNITS:,} steps from 0"
+            )
 
     def heading(self, name: str) -> str:
         """What a table's column or a chart's axis is called: the label, or else the name, with the unit.
@@ -274,13 +309,17 @@ class Column(Declared):
         parts = (self.heading("").strip(), self.description.rstrip("."), computed)
         return ". ".join(part for part in parts if part)
 
+    def value_label(self, value: DomainValue) -> str:
+        """What a declared value stands for; empty where nothing is declared."""
+        return self.value_labels.get(_key(value), "")
+
     def text(self, value: DomainValue) -> str:
         """A declared value as text for people, with what it stands for.
 
         >>> Column(values=["JFK", "EWR"], value_labels={"JFK": "Kennedy"}).text("JFK")
         'JFK (Kennedy)'
         """
-        meaning = self.value_labels.get(_key(value))
+        meaning = self.value_label(value)
         return f"{label(value)} ({meaning})" if meaning else label(value)
 
     @cached_property
@@ -299,7 +338,7 @@ class Column(Declared):
     def grid(self) -> Grid:
         """The declared step, or the finest power of two that keeps sums exact (SPEC 2, item 9)."""
         if self.bounds is None or not self.is_summable:
-            raise SchemaError("A column without bounds has no grid.")
+            raise SchemaError("A column without numeric bounds has no grid.")
         low, high = (Fraction(Decimal(repr(b))) for b in self.bounds)
         if self.step is not None:
             step = Fraction(Decimal(repr(self.step)))

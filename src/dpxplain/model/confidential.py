@@ -43,7 +43,7 @@ def sealed(function: Callable[P, T]) -> Callable[P, T]:
         except Exception:
             failure = InternalError(
                 "A computation on confidential values failed.",
-                remedy="Please report it; what was reserved stays spent.",
+                remedy="Please report this. The reserved budget stays spent.",
             )
         del args, kwargs  # this frame is in the new exception's traceback
         raise failure

@@ -67,7 +67,7 @@ def edge_text(value: Any, separator: str = "") -> str:
 
 def _read_date(value: Any) -> date | None:
     if isinstance(value, datetime) and value.tzinfo is not None:
-        raise ValueError("must have no time zone of their own; declare time_zone for the column")
+        raise ValueError("must not contain a time zone; declare time_zone for the column")
     if isinstance(value, date):
         return value
     if not isinstance(value, str) or not _ISO.match(value):

@@ -121,7 +121,9 @@ class Inference:
             largest = max(map(abs, domain.ends))
             if not largest <= LARGEST_BOUND:
                 problem = f"{sql_of(node)} can be larger than {LARGEST_BOUND:g}."
-                raise UnknownDomain(node, problem, "Declare narrower bounds, or scale it down first.")
+                raise UnknownDomain(
+                    node, problem, "Declare narrower bounds, or divide it by a constant first."
+                )
         return domain
 
     def _domain(self, node: Expression) -> ValueDomain:
@@ -142,8 +144,10 @@ class Inference:
             case Cast(part, target):
                 cast = cast_domain(self.domain(part), target)
                 if cast is None:
-                    problem = f"{sql_of(part)} cannot be cast to {target}: its values cannot be listed."
-                    raise UnknownDomain(node, problem, "Cast whole numbers or declared values.")
+                    problem = f"{sql_of(part)} has too many values to cast to {target}."
+                    raise UnknownDomain(
+                        node, problem, "Cast whole numbers, or a column with a list of values."
+                    )
                 return cast
             case DatePart(name, part):
                 return part_domain(self._temporal(part), name)
@@ -191,9 +195,9 @@ class Inference:
         if not pieces:
             divisor = sql_of(node.right)
             if right.values is not None:
-                raise UnknownDomain(node, f"{divisor} is always 0, so the quotient is NULL.", "Leave it out.")
-            problem = f"{divisor} can come arbitrarily near 0, so nothing bounds the quotient."
-            remedy = f"Write CASE WHEN {divisor} >= 1 THEN {sql_of(node)} END, or another limit."
+                raise UnknownDomain(node, f"{divisor} is always 0, so the result is NULL.", "Leave it out.")
+            problem = f"{divisor} can be close to 0, so the result of the division has no limit."
+            remedy = f"Write CASE WHEN {divisor} >= 1 THEN {sql_of(node)} END, or use another limit."
             raise UnknownDomain(node, problem, remedy)
         quotients = [
             combined(left, piece, lambda a, b: a / b) or corners(left, piece, lambda a, b: a / b, None)
@@ -269,7 +273,7 @@ class Inference:
         everything = union(domains)
         if everything is None:
             kinds = " and ".join(dict.fromkeys(d.kind for d in domains if d.kind != "null"))
-            raise UnknownDomain(node, f"{sql_of(node)} mixes {kinds}.", "Give all results one type.")
+            raise UnknownDomain(node, f"{sql_of(node)} mixes {kinds}.", "Use one type for all results.")
         return everything
 
     def where(self, condition: Expression) -> Inference:
@@ -326,8 +330,10 @@ class Inference:
                 self._check_comparable(node, left, right)
                 ordered = operator not in ("=", "<>")
                 if ordered and self.domain(left).kind in ("text", "boolean"):
-                    problem = f"The values of {sql_of(left)} have no order, so {operator} is refused."
-                    raise UnknownDomain(node, problem, "List the values meant: IN (...).")
+                    problem = (
+                        f"The values of {sql_of(left)} have no order, so {operator} cannot compare them."
+                    )
+                    raise UnknownDomain(node, problem, "List the values you mean: IN (...).")
             case Among(part, values):
                 for value in values:
                     self._check_comparable(node, part, value)
@@ -357,9 +363,9 @@ class Inference:
         texts = {str(value).casefold(): str(value) for value in declared}
         near = difflib.get_close_matches(constant.value.casefold(), texts, n=1)
         some = ", ".join(list(texts.values())[:5])
-        remedy = f"Did you mean {sql_literal(texts[near[0]])}?" if near else f"Declared: {some}."
+        remedy = f"Did you mean {sql_literal(texts[near[0]])}?" if near else f"Its values are: {some}."
         text = sql_literal(constant.value)
-        problem = f"{text} is not a declared value of {reference.column}, so it can never match."
+        problem = f"{text} is not one of the values of {reference.column}, so nothing could match it."
         raise UnknownDomain(constant, problem, remedy)
 
     def _text(self, node: Expression) -> ValueDomain:
@@ -385,12 +391,12 @@ class Inference:
     def _temporal(self, node: Expression) -> ValueDomain:
         domain = self.domain(node)
         if domain.kind not in ("date", "timestamp"):
-            remedy = 'Declare its edges, bounds or values as dates, such as "2025-01-01".'
+            remedy = 'If it is a date, declare its edges, bounds or values as dates, such as "2025-01-01".'
             raise UnknownDomain(node, f"{sql_of(node)} is not a date or timestamp.", remedy)
         return domain
 
 
-_OWN_TYPE = "Compare values of one type; a literal is 30, 'text', TRUE or DATE '2025-01-31'."
+_OWN_TYPE = "Compare values of the same type: write 30, 'text', TRUE or DATE '2025-01-31'."
 
 
 def _digits(node: Call) -> int:

@@ -45,12 +45,12 @@ def derive(column: Column, columns: Mapping[str, Column]) -> Column:
     except ValidationError as error:
         message = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise SchemaError(
-            f"Its values, as inferred, cannot be declared: {message}.", remedy=_BESIDE
+            f"The values that follow from the expression cannot be used: {message}.", remedy=_BESIDE
         ) from None
     if is_declared and not _fits(domain.kind, _kind(complete)):
         raise SchemaError(
-            f"The expression gives {_WORDS[domain.kind]}, but {_WORDS[_kind(complete)]} are declared.",
-            remedy="Mend the declaration beside it, or leave it out.",
+            f"The expression gives {_WORDS[domain.kind]}, but the schema declares {_WORDS[_kind(complete)]}.",
+            remedy="Correct the values, edges or bounds beside the expression, or delete them.",
         )
     return complete
 

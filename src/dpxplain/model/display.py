@@ -165,7 +165,7 @@ def check_report_name(path: Path) -> None:
     """Refuses a report under a name that promises another format."""
     if path.suffix.lower() not in ("", ".html", ".htm"):
         raise BadRequest(
-            f"A report is written as HTML, not as {path.suffix}.",
-            remedy=f"Name it {path.stem}.html, which word processors open too; the table alone comes from "
-            "to_csv(), to_json(), to_pandas(), to_polars() or to_arrow().",
+            f"Reports are HTML files, so the name cannot end in {path.suffix}.",
+            remedy=f"Name the file {path.stem}.html. Word processors can open it too. For the table "
+            "alone, use to_csv(), to_json(), to_pandas(), to_polars() or to_arrow().",
         )

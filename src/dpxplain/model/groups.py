@@ -1,25 +1,30 @@
-"""The declared groups of a query, numbered; every one of them is answered, empty ones included."""
+"""The declared groups of a query, numbered; each is measured, and shown unless the WHERE rules it out."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
-from itertools import product
+from itertools import islice, product
+
+import numpy as np
 
 from dpxplain.errors import QueryRefused, QuestionError
 from dpxplain.model.caching import cached_property
 from dpxplain.model.output_formula import Formula
+from dpxplain.model.possible_groups import BoolArray, possible_groups
 from dpxplain.model.query import Output, Presentation, Query
-from dpxplain.model.schema import Bin, DomainValue, Schema, label
+from dpxplain.model.schema import Bin, Column, DomainValue, Schema, label
 from dpxplain.model.spelling import did_you_mean
 
 LARGEST_ANSWER = 1_000_000
 JOINT = ", "  # between the values of a group of several columns, as it is printed
 ALL_ROWS = "all rows"  # the one group of a query without GROUP BY
 _JOINTS = (JOINT, "→", "->", " / ", ",")  # the others were printed or advised by earlier versions
+_LISTED = 12  # groups or values named in a refusal
 _SPARE_JOINTS = 64  # within values; a longer text names no group
 
 
@@ -42,23 +47,21 @@ class Groups:
 
     columns: tuple[str, ...]
     domains: tuple[tuple[DomainValue, ...], ...]
-    texts: tuple[dict[str, int], ...] = field(compare=False)  # per column, codes of values with their labels
+    declared: tuple[Column, ...] = field(compare=False)
+    possible: BoolArray | None = field(default=None, compare=False)
+    """Per group, whether the WHERE leaves it any rows; None if it does so for all groups."""
 
     @classmethod
     def of(cls, query: Query, schema: Schema) -> Groups:
-        declared = [(schema.column(name), schema.domain(name)) for name in query.group_by]
-        texts = tuple(
-            {column.text(value): code for code, value in enumerate(domain)} if column.value_labels else {}
-            for column, domain in declared
-        )
-        groups = cls(query.group_by, tuple(domain for _, domain in declared), texts)
+        declared = tuple(map(schema.column, query.group_by))
+        groups = cls(query.group_by, tuple(map(schema.domain, query.group_by)), declared)
         if groups.size > LARGEST_ANSWER:
             raise QueryRefused(
-                f"GROUP BY {', '.join(query.group_by)} has {groups.size:,} declared groups, more than the "
-                f"{LARGEST_ANSWER:,} that are answered at once.",
+                f"GROUP BY {', '.join(query.group_by)} makes {groups.size:,} groups; one query can have "
+                f"{LARGEST_ANSWER:,} at most.",
                 remedy="Group by fewer columns.",
             )
-        return groups
+        return replace(groups, possible=possible_groups(query, schema))
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -80,10 +83,30 @@ class Groups:
             JOINT.join(key) or ALL_ROWS for key in product(*(map(label, domain) for domain in self.domains))
         )
 
+    @cached_property
+    def remaining(self) -> Sequence[int]:
+        """The numbers of the groups that the WHERE leaves: the ones that are shown."""
+        return range(self.size) if self.possible is None else np.flatnonzero(self.possible).tolist()
+
+    @property
+    def value_labels(self) -> list[str]:
+        """What the shown groups of a single column stand for, where labels are declared."""
+        if len(self.columns) != 1:
+            return []
+        labels = (self.declared[0].value_label(self.domains[0][index]) for index in self.remaining)
+        return [text for text in labels if text]
+
+    @property
+    def first(self) -> int:
+        """The number of the first group that is shown, to be named in examples."""
+        return next(iter(self.remaining), 0)
+
     @property
     def has_null(self) -> bool:
         """Whether None names a group, rather than the absence of one."""
-        return len(self.columns) == 1 and None in self.domains[0]
+        if len(self.columns) != 1 or None not in self.domains[0]:
+            return False
+        return self.possible is None or bool(self.possible[self.domains[0].index(None)])
 
     def key(self, index: int) -> tuple[DomainValue, ...]:
         """The values of one group, one per group-by column."""
@@ -105,8 +128,11 @@ class Groups:
         values: Callable[[Formula], Sequence[float]],
         among: Iterable[int] | None = None,
     ) -> list[int]:
-        """The groups in the order and number of ORDER BY and LIMIT, which act on released `values`."""
-        order = list(range(self.size) if among is None else among)
+        """The groups in the order and number of ORDER BY and LIMIT, which act on noisy `values`.
+
+        A group whose value is NaN comes last, as nothing is known of it.
+        """
+        order = list(self.remaining if among is None else among)
         for key in reversed(presentation.order):
             output = presentation.outputs[key.output] if isinstance(key.output, int) else key.output
             if isinstance(output, Output) and output.column is not None:
@@ -115,37 +141,79 @@ class Groups:
             else:
                 places = values(output.value if isinstance(output, Output) else output)
             order.sort(key=places.__getitem__, reverse=key.descending)
+            order.sort(key=lambda group, places=places: math.isnan(places[group]))  # type: ignore[misc]
         return order[: presentation.limit]
 
     @cached_property
     def _codes(self) -> tuple[dict[object, int], ...]:
-        """Per column, from a value or how it is printed to its code; values win over texts."""
+        """Per column, from a value, how it is printed or its label to its code; values win over texts."""
         tables: list[dict[object, int]] = []
-        for domain, texts in zip(self.domains, self.texts, strict=True):
+        for domain, column in zip(self.domains, self.declared, strict=True):
             codes: dict[object, int] = {label(value): code for code, value in enumerate(domain)}
             codes.update((value, code) for code, value in enumerate(domain))
-            tables.append(codes | {text: code for text, code in texts.items() if text not in codes})
+            labels = [column.value_label(value) for value in domain]
+            counts = Counter(labels)
+            for code, (value, text) in enumerate(zip(domain, labels, strict=True)):
+                if text:
+                    codes.setdefault(column.text(value), code)
+                if text and counts[text] == 1:
+                    codes.setdefault(text, code)
+            tables.append(codes)
         return tuple(tables)
 
     def find(self, address: object) -> int:
-        """The number of the group that a person names: as printed, by its values, or by a JSON array."""
+        """The number of the group that a person names: as printed, by values or labels, or by a JSON array.
+
+        Refuses a group that the WHERE rules out.
+        """
         if not self.columns:
             if address in ((), None, ALL_ROWS):
                 return 0
-            raise QuestionError("This answer has one group only.", remedy="Name it 'all rows'.")
+            raise QuestionError("This answer has only one group.", remedy="Name it 'all rows'.")
         parts = self._parts(address)
         if len(parts) != len(self.columns):
             values = "1 value" if len(self.columns) == 1 else f"{len(self.columns)} values"
+            sample = tuple(label(v) if isinstance(v, Bin) else v for v in self.key(self.first))
+            given = f"{len(parts)} {'was' if len(parts) == 1 else 'were'} given"
             raise QuestionError(
-                f"A group of this answer is named by {values} ({', '.join(self.columns)}), not {len(parts)}.",
-                remedy=f"Write it as it is printed, {self.label(0)!r}, or as a tuple, {self._sample()!r}.",
+                f"A group of this answer has {values} ({', '.join(self.columns)}); {given}.",
+                remedy=f"Write it as it is printed, {self.label(self.first)!r}, or as a tuple, {sample!r}.",
             )
         index = 0
-        for name, part, codes, size in zip(self.columns, parts, self._codes, self.shape, strict=True):
+        for place, (part, codes) in enumerate(zip(parts, self._codes, strict=True)):
             if not isinstance(part, str | int | float | date | Bin | None) or part not in codes:
-                raise QuestionError(f"{part!r} is not a declared value of {name}.", remedy=_hint(part, codes))
-            index = index * size + codes[part]
+                raise self._unknown_value(part, place)
+            index = index * self.shape[place] + codes[part]
+        if self.possible is not None and not self.possible[index]:
+            raise QuestionError(
+                f"The WHERE condition excludes {self.label(index)}, so this group has no rows.",
+                remedy=f"Choose one of: {_listed(map(self.label, self.remaining))}",
+            )
         return index
+
+    def _unknown_value(self, part: object, place: int) -> QuestionError:
+        """The refusal of a part of an address that names no value, or several, of the column at `place`."""
+        name, column, domain = self.columns[place], self.declared[place], self.domains[place]
+        same = [value for value in domain if part and column.value_label(value) == part]
+        if same:
+            return QuestionError(
+                f"{part!r} is the label of several values of {name}: {', '.join(map(label, same))}.",
+                remedy="Name the value itself.",
+            )
+        known_texts = ["NULL" if known is None else str(known) for known in self._codes[place]]
+        hint = did_you_mean(str(part), known_texts)
+        return QuestionError(
+            f"{part!r} is not one of the values of {name}.",
+            remedy=hint or f"Choose one of: {_listed(map(column.text, self._remaining_values(place)))}",
+        )
+
+    def _remaining_values(self, place: int) -> list[DomainValue]:
+        """The values of a column that occur in groups that the WHERE leaves."""
+        if self.possible is None:
+            return list(self.domains[place])
+        others = tuple(axis for axis in range(len(self.shape)) if axis != place)
+        codes = np.flatnonzero(self.possible.reshape(self.shape).any(axis=others))
+        return [self.domains[place][code] for code in codes]
 
     def written(self, index: int) -> str:
         """The group as text that `find` reads: as printed, or as a JSON array where that is not clear."""
@@ -157,9 +225,6 @@ class Groups:
             pass
         values = [label(value) if isinstance(value, Bin) else value for value in self.key(index)]
         return json.dumps(values, ensure_ascii=False)
-
-    def _sample(self) -> tuple[object, ...]:
-        return tuple(label(value) if isinstance(value, Bin) else value for value in self.key(0))
 
     def _parts(self, address: object) -> tuple[object, ...]:
         """The values that an address names, one per column if it is valid."""
@@ -177,8 +242,8 @@ class Groups:
             readings = self._readings(address.split(joint), joint)
             if len(readings) > 1:
                 raise QuestionError(
-                    f"{address!r} may name more than one group of this answer.",
-                    remedy=f"Name each value apart, in a tuple or a JSON array: {json.dumps(readings[0])}",
+                    f"{address!r} could be more than one group of this answer.",
+                    remedy=f"Name the values as a tuple or a JSON array: {json.dumps(readings[0])}",
                 )
             if readings:
                 return readings[0]
@@ -212,12 +277,6 @@ def _json_array(text: str) -> tuple[object, ...] | None:
     return tuple(array) if isinstance(array, list) else None
 
 
-def _hint(part: object, codes: dict[object, int]) -> str:
-    texts = {("NULL" if value is None else str(value)): code for value, code in codes.items()}
-    if question := did_you_mean(str(part), list(texts)):
-        return question
-    labels: dict[int, str] = {}
-    for text, code in texts.items():
-        labels.setdefault(code, text)
-    listed = ", ".join(list(labels.values())[:12]) + (", ..." if len(labels) > 12 else "")
-    return f"Declared are: {listed}."
+def _listed(texts: Iterable[str]) -> str:
+    first = list(islice(texts, _LISTED + 1))
+    return ", ".join(first[:_LISTED]) + (", ..." if len(first) > _LISTED else ".")

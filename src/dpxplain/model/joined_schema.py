@@ -25,13 +25,14 @@ def joined_schema(schema: Schema, tables: Iterable[str]) -> Schema:
     }
     if twice := [name for name in columns if name in schema.columns]:
         raise SchemaError(
-            f"Two columns would be called {twice[0]}.", remedy="Rename a column of the data set's own table."
+            f"The joined table would have two columns called {twice[0]}.",
+            remedy="Rename one of them in the data set's own table.",
         )
     most = schema.privacy.max_rows * math.prod(schema.private[name].max_rows for name in joined)
     if most > MOST_ROWS:
         raise SchemaError(
-            f"A {schema.privacy.unit} could have {most:,} joined rows; at most {MOST_ROWS:,} are answered.",
-            remedy="Lower max_rows of the tables that are joined.",
+            f"One {schema.privacy.unit} could have {most:,} joined rows. The limit is {MOST_ROWS:,}.",
+            remedy="Lower max_rows of the joined tables.",
         )
     privacy = schema.privacy.model_copy(update={"max_rows": most})
     return Schema.load(

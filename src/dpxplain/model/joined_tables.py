@@ -44,8 +44,8 @@ class PublicTable(Declared):
     def _only_public(cls, declared: Any) -> Any:
         if isinstance(declared, Mapping) and declared.get("public") is not True:
             raise ValueError(
-                "says neither public = true nor, for a private table with rows of the same persons, "
-                'unit = "column of the person\'s id", max_rows and its columns'
+                "must have public = true; or, if it contains rows of the same persons, "
+                'unit = "<column of the person id>", max_rows and its columns'
             )
         return declared
 
@@ -71,8 +71,8 @@ def joined_columns(
         is_discovered = join in discovered
         if not places and not is_discovered:
             raise SchemaError(
-                f"tables.{table}: none of its keys is a declared value, so nothing can be joined.",
-                remedy=f"Compare {declared.key} of the public table with the declared values.",
+                f"tables.{table}: none of its keys is in the list of {join}, so nothing can be joined.",
+                remedy=f"Compare {declared.key} of the public table with the values of {join}.",
             )
         matched[join] = tuple(places)
         for attribute in attributes:
@@ -101,8 +101,8 @@ def check_public(table: str, declared: PublicTable, rows: PublicRows) -> dict[st
             continue
         if (text := _text(key)) in first:
             raise SchemaError(
-                f"tables.{table}: the key {declared.key} has {text!r} twice, so a row would be joined twice.",
-                remedy="A public table has one row for each key.",
+                f"tables.{table}: the key {declared.key} contains {text!r} twice.",
+                remedy="Keep one row for each key in the public table.",
             )
         first[text] = at
     return first
@@ -123,8 +123,8 @@ def named_columns(
         name = attribute if is_free else f"{join}.{attribute}"
         if name.casefold() in {*taken_names, *names}:
             raise SchemaError(
-                f"tables.{table}: its column {attribute} cannot be told from another one, {name}.",
-                remedy=f"List the columns to join without it: tables.{table}.columns = [...].",
+                f"tables.{table}: its column {attribute} has the same name as another column, {name}.",
+                remedy=f"Leave it out of the columns to join: tables.{table}.columns = [...].",
             )
         names.add(name.casefold())
         yield name, column
@@ -151,19 +151,19 @@ def _declared_keys(
     column = columns.get(join)
     if column is None and not declared.joins:
         raise SchemaError(
-            f"tables.{table}.key: the data have no declared column {join}.",
-            remedy=f'Declare it, or name the columns that hold the key: tables.{table}.joins = ["..."].',
+            f"tables.{table}.key: the schema has no column {join}.",
+            remedy=f'Declare it, or name the columns that contain the key: tables.{table}.joins = ["..."].',
         )
     if column is None:
         raise SchemaError(
-            f"tables.{table}.joins: there is no declared column {join}.",
-            remedy=f"Declared: {', '.join(columns)}.",
+            f"tables.{table}.joins: the schema has no column {join}.",
+            remedy=f"Choose from: {', '.join(columns)}.",
         )
     values = [value for value in column.values or () if value is not None]
     if not values or column.is_temporal or column.joined is not None:
         raise SchemaError(
-            f"tables.{table}: {join} cannot be joined on, as no text or whole numbers are declared for it.",
-            remedy=f"Declare columns.{join}.values; only declared values are joined.",
+            f"tables.{table}: {join} has no list of text or whole numbers, so it cannot be joined on.",
+            remedy=f"List the keys in columns.{join}.values.",
         )
     return {_text(value): value for value in values}
 
@@ -172,9 +172,8 @@ def _check_lookup(table: str, attribute: str, lookup: tuple[tuple[Scalar, Any], 
     distinct = len({value for _, value in lookup})
     if distinct > MOST_LOOKED_UP:
         raise SchemaError(
-            f"tables.{table}: {attribute} has {distinct:,} values for declared keys; at most "
-            f"{MOST_LOOKED_UP:,} are joined.",
-            remedy=f"List the columns to join without it: tables.{table}.columns = [...].",
+            f"tables.{table}: {attribute} has {distinct:,} values. The limit is {MOST_LOOKED_UP:,}.",
+            remedy=f"Leave it out of the columns to join: tables.{table}.columns = [...].",
         )
 
 
@@ -204,9 +203,9 @@ class PrivateTable(Declared):
     def _own_columns(cls, columns: Any) -> Any:
         for name, column in columns.items() if isinstance(columns, Mapping) else ():
             if isinstance(column, Mapping) and column.get("values") == "discover":
-                raise ValueError(f"{name} cannot be discovered; only columns of the data set's own table are")
+                raise ValueError(f"{name} cannot be discovered: only the data set's own columns can")
             if isinstance(column, Mapping) and column.get("expression") is not None:
-                raise ValueError(f"{name} must be a column of the table; write expressions in the query")
+                raise ValueError(f"{name} cannot be an expression here; write the expression in the query")
         return columns
 
 
@@ -241,13 +240,13 @@ def check_private(
     _check_private_names(private, columns)
     for name, table in private.items():
         if table.unit == "row":
-            raise ValueError(f"tables.{name}.unit must name the column of the person's id")
+            raise ValueError(f"tables.{name}.unit must name the column of the person id")
         if unit == "row":
             raise ValueError(
-                f"tables.{name} is private, so privacy.unit must name the column of the person's id"
+                f"tables.{name} is private, so privacy.unit must name the column of the person id"
             )
         if folded.count(name.casefold()) > 1:
-            raise ValueError(f"tables.{name} has the name of another table")
+            raise ValueError(f"tables.{name} has the same name as another table; rename it")
         if max_rows * table.max_rows > MOST_ROWS:
             raise ValueError(f"tables.{name}.max_rows times privacy.max_rows must be at most {MOST_ROWS:,}")
 
@@ -259,7 +258,7 @@ def _check_private_names(private: Mapping[str, PrivateTable], columns: Iterable[
     folded = Counter(name.casefold() for name in every)
     for name in every:
         if "." in name and folded[name.casefold()] > 1:
-            raise ValueError(f"two columns would be called {name} where tables are joined; rename one")
+            raise ValueError(f"the joined tables would have two columns called {name}; rename one of them")
 
 
 def check_joined(
@@ -269,7 +268,7 @@ def check_joined(
     max_rows: int,
 ) -> None:
     """Refuses joined columns and rows that are not those of the tables."""
-    made_here = ValueError("joined: is made by the program; leave it out")
+    made_here = ValueError("joined is for internal use; delete it")
     for name, names in joined.items():
         own = {attribute: columns.get(column) for attribute, column in names.items()}
         if name not in private or own != private[name].columns:

@@ -86,7 +86,7 @@ class Aggregate:
         if self.kind not in get_args(MeasuredKind) or (
             self.column is None and self.kind not in ("count", "persons")
         ):
-            raise ValueError("This is no aggregate; all are of a column, unless rows are counted.")
+            raise ValueError("This is not an aggregate. Every aggregate except a count needs a column.")
 
     @property
     def has_influence(self) -> bool:

@@ -173,7 +173,7 @@ class ExplanationLine:
     """Phase 3, one predicate: its index in the family, influence and rank.
 
     `gap_without` is the question's value without the predicate's rows, where the mechanism tells it.
-    `folded` is read off what was released, and never stored.
+    `folded` and the share of the gap that the rows remove are read off what was released, and never stored.
     """
 
     predicate: int
@@ -183,6 +183,11 @@ class ExplanationLine:
     gap_without: float | None = None
     gap_without_interval: tuple[float, float] | None = None
     folded: tuple[FoldedLine, ...] = ()
+    share_removed: float | None = None
+    share_removed_interval: tuple[float, float] | None = None
+
+
+_NOT_STORED = ("folded", "share_removed", "share_removed_interval")
 
 
 @dataclass(frozen=True)
@@ -216,7 +221,7 @@ class ExplanationRelease:
 
 
 def _plain_line(line: ExplanationLine) -> dict[str, Any]:
-    return {name: value for name, value in vars(line).items() if name != "folded"}
+    return {name: value for name, value in vars(line).items() if name not in _NOT_STORED}
 
 
 def _pack_lines(lines: Sequence[ExplanationLine]) -> str:
@@ -350,6 +355,6 @@ def _unpack(text: str) -> FloatArray:
 
 def _damaged() -> BadRequest:
     return BadRequest(
-        "A stored release is damaged: its packed numbers cannot be read.",
-        remedy="The curator finds what was changed in the ledger with `dpxplain audit verify`.",
+        "A stored result is damaged: its numbers cannot be read.",
+        remedy="Ask the curator to run `dpxplain audit verify`, which shows the changes to the ledger.",
     )

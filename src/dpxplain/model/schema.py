@@ -22,6 +22,7 @@ from urllib.parse import unquote
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from dpxplain.errors import SchemaError
+from dpxplain.model.budget import LARGEST_RHO, UNITS_PER_RHO
 from dpxplain.model.column import Bin, Column, DomainValue, Grid, label
 from dpxplain.model.derived_column import derive, with_derived
 from dpxplain.model.display import Displayed
@@ -116,8 +117,8 @@ class Table(Declared):
     def _no_secret(cls, source: Any) -> Any:
         if any(holds_password(part) for part in ([source] if isinstance(source, str) else source or ())):
             raise ValueError(
-                "must hold no password or token; set PGPASSWORD or PGPASSFILE, use a service file, or pass "
-                "Spark's address by --data or DPXPLAIN_DATA"
+                "must not contain a password or token; set PGPASSWORD or PGPASSFILE, use a service file, or "
+                "pass Spark's address with --data or DPXPLAIN_DATA"
             )
         return source
 
@@ -140,11 +141,15 @@ class Privacy(Declared):
     max_rows: int = Field(default=1, ge=1, le=MOST_ROWS)
     neighbours: Literal["unbounded", "bounded"] = "unbounded"  # a unit comes or goes, or is replaced
     noise: NoiseKind = "vectorised"  # which sampler draws Gaussian noise; the law is the same
+    default_rho: float | None = Field(default=None, ge=1 / UNITS_PER_RHO, le=LARGEST_RHO)
+    """The price of a query that names none; without it such a query is refused."""
 
     @model_validator(mode="after")
-    def _rows(self) -> Privacy:
+    def _consistent(self) -> Privacy:
         if self.unit == "row" and self.max_rows != 1:
-            raise ValueError('max_rows needs unit = "<column of the person id>"')
+            raise ValueError('max_rows needs unit = "<column of the person id>"; add it or delete max_rows')
+        if self.default_rho is not None and self.default_rho > self.rho:
+            raise ValueError("default_rho is one query's price and must be at most rho, the whole budget")
         return self
 
 
@@ -182,7 +187,7 @@ class Schema(Displayed, Declared):
             check_private(self.private, privacy.unit, privacy.max_rows, names, columns)
         for name, table in self.private.items():
             if table.source is not None and holds_password(table.source):
-                raise ValueError(f"tables.{name}.source must hold no password or token")
+                raise ValueError(f"tables.{name}.source must not contain a password or token")
         return self
 
     @field_validator("columns")
@@ -204,8 +209,8 @@ class Schema(Displayed, Declared):
             where = str(source)
             if not isinstance(source, str | Path):
                 raise SchemaError(
-                    f"A schema cannot be read from a value of type {type(source).__name__}.",
-                    remedy="Pass a TOML file's path, or a dict of the same shape.",
+                    f"A schema cannot be a {type(source).__name__}.",
+                    remedy="Pass the path of a TOML file, or a dict with the same keys.",
                 )
             try:
                 raw = tomllib.loads(Path(source).read_text(encoding="utf-8"))
@@ -216,12 +221,12 @@ class Schema(Displayed, Declared):
                 ) from None
             except (OSError, UnicodeDecodeError) as error:
                 raise SchemaError(
-                    f"{where} cannot be read: {type(error).__name__}.",
-                    remedy="Pass the path of a TOML file in UTF-8 that may be read.",
+                    f"Cannot read {where}: {type(error).__name__}.",
+                    remedy="Pass the path of a readable TOML file in UTF-8.",
                 ) from None
             except tomllib.TOMLDecodeError as error:
                 raise SchemaError(
-                    f"{where} is not valid TOML: {error}.", remedy="Mend the file at that place."
+                    f"{where} is not valid TOML: {error}.", remedy="Correct the file at that place."
                 ) from None
         try:
             return cls.model_validate(raw)
@@ -229,7 +234,9 @@ class Schema(Displayed, Declared):
             mistakes = [_mistake(e) for e in error.errors()]
             raise SchemaError(
                 f"In {where}: {'; '.join(f'{key}: {message}' for key, message in mistakes)}.",
-                remedy="Mend these keys of the schema.",
+                remedy="Correct the schema at this place."
+                if len(mistakes) == 1
+                else "Correct the schema at these places.",
                 mistakes=mistakes,
             ) from None
 
@@ -292,7 +299,9 @@ class Schema(Displayed, Declared):
         """The declared values of a discrete column."""
         domain = self.column(name).domain
         if domain is None:
-            raise SchemaError(f"Column {name} has no declared values or edges.")
+            raise SchemaError(
+                f"Column {name} has no list of values and no edges.", remedy=f"Declare them for {name}."
+            )
         return domain
 
     def sources(self, names: Iterable[str]) -> set[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpxplain.model.schema import Column, Schema
 
@@ -42,7 +42,7 @@ def partitions(schema: Schema, discovered: Sequence[str] = ()) -> tuple[Partitio
 
     A column with edges and bounds is counted by both. Derived columns are made of declared values only, so
     that nothing of them can be outside. A request names the discovered columns, because the schema gains
-    them at any time.
+    them at any time. NULL is counted apart whether or not it is declared (`declares_null`).
     """
     parts = []
     declared = (name for name in schema.columns if name not in schema.unknown)
@@ -57,6 +57,11 @@ def partitions(schema: Schema, discovered: Sequence[str] = ()) -> tuple[Partitio
         if column.bounds is not None:
             parts.append(Partition(name, "bounds", ("fits", "below", "above", "null")))
     return tuple(parts)
+
+
+def declares_null(column: Column) -> bool:
+    """Whether NULL is one of the column's declared values, so that its rows are a group of their own."""
+    return None in (column.domain or ())
 
 
 def unit_sizes(schema: Schema) -> tuple[int, ...]:
@@ -101,18 +106,22 @@ def tuned_edges(column: Column) -> tuple[float, ...]:
 def tuned_pairs(column: Column) -> tuple[tuple[int, int], ...]:
     """Pairs of `tuned_edges` that may become the bounds of a column; the declared bounds are one of them.
 
-    Any other pair must enclose the declared center and at least one step, as the schema requires.
+    Any other pair must enclose the declared center, values beside the bounds, and at least one step, as the
+    schema requires.
 
     >>> tuned_pairs(Column(bounds=[0, 1], step=1)), len(tuned_pairs(Column(bounds=[0, 5], step=1)))
     (((0, 1),), 15)
     """
-    edges, center = tuned_edges(column), column.center
+    edges = tuned_edges(column)
     last = len(edges) - 1
+    enclosed: list[Any] = [value for value in (column.center, *(column.values or ())) if value is not None]
 
     def is_allowed(i: int, j: int) -> bool:
         if (i, j) == (0, last):
             return True
-        is_around = center is None or ((i == 0 or edges[i] <= center) and (j == last or edges[j] >= center))
+        is_around = (i == 0 or all(edges[i] <= value for value in enclosed)) and (
+            j == last or all(edges[j] >= value for value in enclosed)
+        )
         return is_around and _holds_a_step(edges[i], edges[j], column.step)
 
     return tuple(pair for pair in combinations(range(len(edges)), 2) if is_allowed(*pair))
@@ -193,9 +202,12 @@ class QualityRelease:
     discovered: tuple[str, ...] = ()
     """The discovered columns that were counted, after the declared ones. Earlier programs named none and
     counted the columns that were known then; those counts are not read."""
+    nulls_apart: bool = False
+    """Whether declared NULLs were counted as "null". Earlier programs counted them as "fits"."""
 
     def to_json(self) -> str:
-        left_out = set() if self.discovered else {"discovered"}  # earlier programs do not know it
+        # Earlier programs know neither, so both are written only where they say something.
+        left_out = {name for name in ("discovered", "nulls_apart") if not getattr(self, name)}
         return json.dumps({name: value for name, value in vars(self).items() if name not in left_out})
 
     @classmethod
@@ -264,6 +276,17 @@ class NumberFigures:
 
 
 @dataclass(frozen=True)
+class UnitCandidate:
+    """A column whose values repeat like the key of a person, for the curator: NOT private."""
+
+    column: str
+    values: int  # how many different ones
+    rows: int  # rows that have a value
+    most_rows: int  # rows of the value that has the most
+    usual_rows: int  # a max_rows that keeps 99% of the rows
+
+
+@dataclass(frozen=True)
 class SourceFigures:
     """How a source fits a schema, exactly: for the curator, NOT private."""
 
@@ -271,3 +294,4 @@ class SourceFigures:
     without_unit: int  # rows that name no privacy unit
     rows_per_unit: Mapping[int, int]  # number of units by their number of rows; empty where a row is the unit
     columns: Mapping[str, ColumnFigures]
+    unit_candidates: tuple[UnitCandidate, ...] = ()  # looked for in files and frames where a row is the unit

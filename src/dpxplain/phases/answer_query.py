@@ -132,7 +132,7 @@ def plan_queries(queries: Sequence[Query], schema: Schema, rho: float) -> Querie
         plan_query(query, schema, rho)  # what is refused anyway is refused in the words for one query
     if not _is_measurable(plan.measurement):
         raise BadRequest(
-            f"rho={rho!r} is too small to be shared by {len(queries)} aggregates.",
+            f"rho={rho!r} is too small for {len(queries)} aggregates.",
             remedy="Use a larger rho, or ask for fewer aggregates at once.",
         )
     return plan

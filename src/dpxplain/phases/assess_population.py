@@ -42,40 +42,44 @@ class PopulationReading:
 
     @property
     def refusal(self) -> str:
-        """Why it cannot be said what holds in general, as a sentence; empty where it can."""
+        """A sentence that says why there is no result for the population; empty if there is one."""
         aggregate = self.query.aggregate
         if aggregate.kind not in ("count", "sum", "avg"):
-            return f"What {aggregate} is in general is not told: only COUNT, SUM and AVG are."
+            return f"{aggregate} cannot be extended to the population. Only COUNT, SUM and AVG can."
         if aggregate.kind == "sum" and self._grid.low < 0 < self._grid.high:
             return (
-                f"What {aggregate} is in general is not told, as values of both signs are declared: "
-                f"ask AVG({aggregate.column}) and COUNT(*) instead."
+                f"{aggregate} cannot be extended to the population, because both negative and positive "
+                f"values are declared. Ask for AVG({aggregate.column}) and COUNT(*) instead."
             )
         return ""
 
     @property
     def basis(self) -> str:
-        """How far values are taken to vary from draw to draw, in a sentence."""
+        """The assumption about how much values vary from draw to draw, as a sentence."""
         kind, column, cluster = self.query.aggregate.kind, self.query.aggregate.column, self._cluster
         together = ""
         if cluster > 1:
             unit = self.schema.privacy.unit
-            together = f" Up to {cluster:,} rows of one {unit} are taken to vary together."
+            together = f" The calculation assumes that up to {cluster:,} rows of one {unit} vary together."
         if kind == "count":
-            left_out = ", of which rows in undeclared groups are no part" if self.query.group_by else ""
+            left_out = ", without the rows in unlisted groups" if self.query.group_by else ""
             return f"Counts vary as in a multinomial draw{left_out}.{together}"
         if kind == "sum":
             return (
-                f"Sums vary as a multinomial count of the largest value would, which is the most.{together}"
+                "Sums are assumed to vary as much as possible: like a multinomial count of the "
+                f"largest value.{together}"
             )
         if self._grid.range == 1:
-            return f"How far a share varies follows from the share itself, so nothing is assumed.{together}"
+            return (
+                "How much a share varies follows from the share itself, so no assumption is "
+                f"needed.{together}"
+            )
         if self.moments is not None:
-            return f"How far {column} varies is bounded by its released variance.{together}"
+            return f"The released variance limits how much {column} varies.{together}"
         return (
-            f"How far {column} varies is not released, so it is taken to vary as much as its average and "
-            f"bounds allow, at most (high - low)²/4; with VARIANCE({column}) in the same SELECT large "
-            f"groups have narrower intervals.{together}"
+            f"The variance of {column} is not released, so it is assumed to be as large as the average and "
+            "the bounds allow, at most (high - low)²/4. To get narrower intervals for large groups, add "
+            f"VARIANCE({column}) to the same SELECT.{together}"
         )
 
     def intervals(self, confidence: float) -> list[Interval]:

@@ -188,8 +188,8 @@ def known_divisor(ratio: Ratio, weigh: Weigh, name: str, possible: Collection[in
     sign = divisor_sign(ratio, weigh)
     if sign not in possible:
         raise QuestionError(
-            f"{name} cannot be told from 0, so that dividing by it says nothing.",
-            remedy="Ask the query with more ρ, divide by a larger group, or ask why about the difference.",
+            f"{name} may be 0, so the result of dividing by it could be anything.",
+            remedy="Repeat the query with a larger ρ, divide by a larger group, or ask about the difference.",
         )
     return sign
 

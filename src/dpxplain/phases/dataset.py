@@ -51,7 +51,7 @@ KEPT_REHEARSALS = 10_000  # kinds of requests, per data set
 
 
 def silent(_stage: str) -> None:
-    """Progress that nobody watches."""
+    """A progress callback that shows nothing."""
 
 
 class ReleasePlan(Protocol[R_co]):
@@ -72,7 +72,7 @@ class ReleasePlan(Protocol[R_co]):
 
     @property
     def shape(self) -> Hashable:
-        """What decides whether it can fail for reasons other than the data: all but amounts and constants."""
+        """Everything except amounts and constants. Equal shapes fail, or not, for the same reasons."""
         ...
 
     def measure(self, dataset: OpenDataset) -> R_co:
@@ -92,8 +92,8 @@ class Releaser(Protocol):
     ) -> T:
         """The stored release of the identical request, which is free; or reserve, measure and store it.
 
-        `show` makes of it what the caller holds, and is rehearsed too; `look` is what it depends on besides
-        the plan.
+        `show` turns it into the caller's result, and is rehearsed too. `look` is everything else that `show`
+        depends on.
         """
         ...
 
@@ -101,7 +101,7 @@ class Releaser(Protocol):
 @dataclass
 class OpenDataset:
     schema: Schema
-    engine: Engine | None  # of its own table; None where only what is released is at hand
+    engine: Engine | None  # of its own table; None where only releases can be read
     ledger: LedgerView
     releaser: Releaser
     noise: NoiseSource
@@ -154,7 +154,7 @@ class OpenDataset:
         if chosen == tuple(self.schema.joined):
             return self
         if self.schema.joined:
-            raise InternalError("Tables were about to be joined to joined tables.")
+            raise InternalError("Joined tables cannot be joined again.")
         # One object for all callers: plans are compared by it.
         schema = self._joined.get(chosen)
         schema = schema or self._joined.setdefault(chosen, joined_schema(self.schema, chosen))
@@ -203,13 +203,13 @@ class OpenDataset:
         """
         if plan.schema is not self.schema:
             raise InternalError(
-                "This was planned under other declarations than the data set's; nothing was charged.",
-                remedy="Plan it on the data set that it is to be measured on.",
+                "This request was planned with a different schema. Nothing was charged.",
+                remedy="Plan it on the data set that you want to query.",
             )
         if self.schema.fingerprint() != self._fingerprint:
             raise InternalError(
-                "The declarations have changed since the data set was opened; nothing was charged.",
-                remedy="Open the data set again.",
+                "The schema changed after this data set was opened. Nothing was charged.",
+                remedy="Open it again.",
             )
 
     def family(self, query: Query, choice: FamilyChoice) -> Family:
@@ -233,7 +233,7 @@ class OpenDataset:
         return choice
 
     def keep_families_if_accepted(self, caller: str) -> AbstractContextManager[None]:
-        """A block after which a refused request leaves no family behind."""
+        """Context manager: drops cached families if the request is refused."""
         return self._families.keep_if_accepted(caller)
 
     def totals(self, query: Query) -> Confidential[Totals]:
@@ -304,8 +304,8 @@ class OpenDataset:
         """Identity of a request: equal requests on equal declarations have equal keys.
 
         The declared version of the data is part of it; the data themselves are not, nor where they lie or are
-        cached, because whether a request is free must not depend on them. That a version stays with its data
-        is for `version_check` to see to.
+        cached, because whether a request is free must not depend on them. `version_check` makes sure
+        that a version keeps its data.
         """
         if not self._declared:
             # Keys that came later are left out where they are not used, so that older releases stay found.
@@ -316,7 +316,7 @@ class OpenDataset:
                 for name, column in self.schema.columns.items()
             } | dict.fromkeys(self.schema.discovered, True)  # as they are discovered once for each version
             left_out: dict[str, Any] = {
-                "privacy": {"rho", "delta", "noise"},
+                "privacy": {"rho", "delta", "noise", "default_rho"},
                 "table": {"source", "cache", "storage"},
                 "columns": unused,
                 "unknown": {name: {"label", "description"} for name in self.schema.unknown} or True,
@@ -350,7 +350,7 @@ class OpenDataset:
     @property
     def _open_engine(self) -> Engine:
         if self.engine is None:
-            raise InternalError("Data were asked for in a session that has none.")
+            raise InternalError("This session has no data to read.")
         if not self.schema.joined:
             return self.engine
         assert self.joins is not None

@@ -102,20 +102,20 @@ def plan_discovery(dataset: OpenDataset, column: str, rho: float, delta: float |
         is_known = column in schema.columns
         problem = f"{column} has declared values." if is_known else f"{column!r} is not a declared column."
         near = did_you_mean(column, schema.unknown)
-        remedy = 'Only columns with values = "discover" are discovered.' if is_known or not near else near
+        remedy = 'Only columns with values = "discover" can be discovered.' if is_known or not near else near
         raise BadRequest(problem, remedy=remedy)
     declared = schema.privacy.delta
     share = even_share(schema) if delta is None else plain_number(delta)
     if share is None or not 0 < share <= declared:
         raise BadRequest(
-            f"delta must be above 0 and at most the declared {declared:g}.", remedy="Leave delta out."
+            f"delta must be above 0 and at most the declared {declared:g}.", remedy="Leave out delta."
         )
     plan = DiscoveryPlan(column, rho, share, dataset.row_changes, schema)
     try:
         plan.threshold  # noqa: B018 - computed before anything is charged
     except InternalError:
         raise BadRequest(
-            f"There is no threshold for a delta as small as {share:g}.", remedy="Leave delta out."
+            f"delta={share:g} is too small for a discovery.", remedy="Leave out delta."
         ) from None
     return plan
 
@@ -130,8 +130,10 @@ def check_share(dataset: OpenDataset, plan: DiscoveryPlan) -> None:
     spent = dataset.ledger.spent_delta(dataset.name, plan.column, besides=plan.key(dataset))
     if math.fsum((spent, plan.delta)) > even_share(dataset.schema):
         raise BadRequest(
-            f"The share of δ of {plan.column}, {even_share(dataset.schema):g}, has no room for this.",
-            remedy="Leave delta out or ask for less; only the curator may use the shares of other columns.",
+            f"{plan.column} may spend at most δ = {even_share(dataset.schema):g}, its share of the declared "
+            "δ. This request would exceed it.",
+            remedy="Leave out delta, or use a smaller one. Only the curator may use the shares of other "
+            "columns.",
         )
 
 

@@ -59,8 +59,8 @@ def plan_explanation(
     if isinstance(mechanism, str) and mechanism in planners:
         if mechanism != "one-shot" and plain(lower_share) != LOWER_SHARE:
             raise ExplanationError(
-                f"The mechanism {mechanism!r} shares nothing between lower and upper bounds of ranks.",
-                remedy="Leave lower_share out, or use mechanism='one-shot'.",
+                f"The mechanism {mechanism!r} does not use lower_share.",
+                remedy="Leave out lower_share, or use mechanism='one-shot'.",
             )
         return planners[mechanism]()
     if mechanism != "auto":
@@ -71,7 +71,7 @@ def plan_explanation(
     one_shot = planners["one-shot"]()
     shares = one_shot.split, one_shot.lower_share
     if shares != (DEFAULT_SPLIT, LOWER_SHARE) or terms.sensitivity == "paper":
-        return replace(one_shot, reason="auto took it: no other has such shares or sensitivity")
+        return replace(one_shot, reason="chosen automatically: no other has such shares or sensitivity")
     plans = [one_shot]
     for other in ("vector", "marginals"):
         try:
@@ -82,8 +82,8 @@ def plan_explanation(
             return replace(plan, reason="prepared before")
         if not isinstance(plan, MarginalsExplanation) or plan.preparation.cells <= MOST_CELLS_UNASKED:
             plans.append(plan)
-    why = "it predicted the narrowest table" if len(plans) > 1 else "the others would release too much"
-    return replace(min(plans, key=lambda plan: plan.imprecision), reason=f"auto took it: {why}")
+    why = "it predicts the narrowest table" if len(plans) > 1 else "the others would release too much"
+    return replace(min(plans, key=lambda plan: plan.imprecision), reason=f"chosen automatically: {why}")
 
 
 _BARELY = 1e-9  # ρ; less than any preparation costs
@@ -111,8 +111,9 @@ def plan_for(
     if goal.relative is not None:
         if relative_to is None or not goal.relative > 0:
             raise ExplanationError(
-                "A relative width needs a positive number and a gap that is not lost in noise.",
-                remedy="Ask the query with more budget first.",
+                "relative must be a positive number, and the gap must be larger than its noise.",
+                remedy="Pass a number such as 0.02. If the gap is too noisy, first repeat the query with a "
+                "larger budget.",
             )
         plans.append(rho_for_margin(terms, dataset, goal.relative * relative_to, mechanism))
     if goal.ranks is not None:
@@ -120,7 +121,9 @@ def plan_for(
     if goal.precision is not None:
         plans.append(rho_for_precision(terms, dataset, goal.precision, mechanism))
     if not plans:
-        raise ExplanationError("Say what is wanted.", remedy="Pass relative=0.02, ranks=3 or precision=0.9.")
+        raise ExplanationError(
+            "You named no precision.", remedy="Pass relative=0.02, ranks=3 or precision=0.9."
+        )
     return max(plans, key=lambda plan: plan.rho)
 
 
@@ -161,7 +164,8 @@ def rho_for_precision(
     if not 0 < precision <= 1:
         raise ExplanationError(
             f"precision must be above 0 and at most 1, not {precision!r}.",
-            remedy="It is the share of the k shown that are among the true k, such as 0.9.",
+            remedy="Pass a number such as 0.9: the share of the k conditions shown that should be among the "
+            "true top k.",
         )
     wrong = math.floor(terms.k * (1 - precision) + 1e-9)
     lines = _released_lines(terms, dataset, terms.family.size, "How many of the true k will be shown")
@@ -207,8 +211,8 @@ def _released_lines(
     prepared = find_prepared(terms.query, terms.family, dataset)
     if prepared is None:
         raise ExplanationError(
-            f"{unknown} depends on how close influences lie, which nothing released says yet.",
-            remedy="Prepare the answer with a little budget first, for example answer.prepare(rho=0.01).",
+            f"{unknown} depends on how close the influences are, which is not known yet.",
+            remedy="First prepare the answer with a small budget, for example answer.prepare(rho=0.01).",
         )
     whole = replace(terms, k=k, rho=prepared.worth, distinct=False)
     return plan_marginals(whole, dataset).read(prepared.release).lines
@@ -230,7 +234,7 @@ def _cheapest(
     low, high = 1e-9, 1e4
     if excess(plan(high)) > 1:
         raise ExplanationError(
-            "No reasonable budget gives that precision.",
+            "No reasonable budget reaches this precision.",
             remedy="Ask for wider intervals or ranks, a lower precision, or another k.",
         )
     while high / low > 1 + _CLOSE:

@@ -148,7 +148,7 @@ class CustomPlan:
 
     @property
     def shape(self) -> Hashable:
-        """With all that the influence computes with: not its address, which another one may have later."""
+        """Includes every value that the influence uses, not its address, which may be reused later."""
         return (
             query_shape(self.query),
             self.family.key,
@@ -230,8 +230,9 @@ def plan_custom(
         influence = RatioInfluence(thresholds=_plain_thresholds(influence))
     elif not dataset.trusted_code:
         raise ExplanationError(
-            "An influence of your own is code that runs on true counts, so the curator must trust it.",
-            remedy="The curator opens the data with trusted_code=True; dpx.RatioInfluence() needs no trust.",
+            "A custom influence function is code that runs on true counts, so the curator must trust it.",
+            remedy="Ask the curator to open the data with trusted_code=True, or use dpx.RatioInfluence(), "
+            "which everyone may use.",
         )
     _check_influence(influence, query, contrast, dataset)
     shares = OneShotPlan.share(
@@ -240,15 +241,15 @@ def plan_custom(
     plan = CustomPlan(query, contrast, family, influence, rho, confidence, dataset.row_changes, shares)
     if max(plan.selection_reach, plan.influence_reach, plan.rank_reach) > FURTHEST:
         raise ExplanationError(
-            f"rho={rho!r} is too small for k={k}: the noise would drown even a condition that "
-            f"{FURTHEST:,} changed rows could not move.",
+            f"rho={rho!r} is too small for k={k}: the noise would hide even a condition whose influence "
+            f"stays the same when {FURTHEST:,} rows change.",
             remedy="Use a larger rho or a smaller k.",
         )
     return plan
 
 
 def _finite(interval: tuple[float, float]) -> tuple[float | None, float | None]:
-    """JSON has no infinity."""
+    """The interval with None for infinity, which JSON lacks."""
     low, high = (end if math.isfinite(end) else None for end in interval)
     return low, high
 
@@ -273,7 +274,7 @@ def _check_influence(
         low, high = grid.low, grid.high
     if problem := try_out(influence, len(contrast.groups), low, high):
         raise ExplanationError(
-            problem, remedy="docs/proofs/custom-influence.md says what bounds must satisfy."
+            problem, remedy="docs/proofs/custom-influence.md lists what the bounds must satisfy."
         )
 
 
@@ -283,6 +284,6 @@ def _plain_thresholds(influence: CustomInfluence) -> tuple[float, ...]:
     if not ends or not all(x < y for x, y in itertools.pairwise(ends)):
         raise ExplanationError(
             f"The thresholds of the influence {influence.name!r} must be a tuple of increasing numbers.",
-            remedy="Leave them out, or use dpxplain.explanation.custom.thresholds(smallest, largest).",
+            remedy="Leave out thresholds, or use dpxplain.explanation.custom.thresholds(smallest, largest).",
         )
     return ends

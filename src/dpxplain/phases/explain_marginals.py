@@ -13,7 +13,7 @@ from dpxplain.explanation.distinct import ReleasedCells
 from dpxplain.explanation.family import Conjunctions
 from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Request, Spend
-from dpxplain.model.contrast import Contrast, Ratio
+from dpxplain.model.contrast import Contrast, Ratio, judge
 from dpxplain.model.grouped_pass import IntArray
 from dpxplain.model.groups import Groups
 from dpxplain.model.release import (
@@ -23,6 +23,7 @@ from dpxplain.model.release import (
     PreparedRelease,
     Released,
 )
+from dpxplain.phases.assess_question import Assessment
 from dpxplain.phases.dataset import OpenDataset, Show, T
 from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms
 from dpxplain.phases.prepare_answer import (
@@ -31,10 +32,10 @@ from dpxplain.phases.prepare_answer import (
     find_prepared,
     plan_preparation,
 )
-from dpxplain.privacy.intervals import Interval
+from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval
 from dpxplain.privacy.marginals.estimates import FloatArray
 from dpxplain.privacy.marginals.forecast import ComparedGroups, MarginalCells, MarginalForecast, predict
-from dpxplain.privacy.marginals.inference import PreparedGroups, infer
+from dpxplain.privacy.marginals.inference import PreparedGroups, combined_gap, infer
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,12 @@ class MarginalsExplanation(ExplanationPlan):
     def gap_margin(self) -> float | None:
         return self._forecast.gap_margin
 
+    @property
+    def smallest_clear(self) -> float | None:
+        """The smallest change of the question's number that will be clear; None if nearly none will be."""
+        is_told = self._forecast.trusted or self.terms.kind != "avg"
+        return self._forecast.change_margin if is_told else None
+
     @cached_property
     def _forecast(self) -> MarginalForecast:
         terms, answer = self.terms, self.terms.answer
@@ -98,6 +105,17 @@ class MarginalsExplanation(ExplanationPlan):
             confidence=terms.confidence,
             count_share=self.preparation.rho_count / self.preparation.rho,
         )
+
+    def gap(self, release: ExplanationRelease, confidence: float, method: str) -> Assessment | None:
+        """The table's own gap; at another confidence, what was prepared before tells it anew."""
+        if self.terms.ratio is not None or release.gap is None or release.gap_interval is None:
+            return None
+        if (confidence, method) == (release.confidence, DEFAULT_METHOD):
+            verdict = judge(release.gap_interval, self.terms.contrast.at_least)
+            return Assessment(release.gap, release.gap_interval, verdict)
+        if self.stored is None:
+            return None
+        return assess_prepared(self.terms, self.stored.release, confidence, method)
 
     def key(self, dataset: OpenDataset) -> str:
         return self.preparation.key(dataset)
@@ -127,7 +145,8 @@ class MarginalsExplanation(ExplanationPlan):
         """The table with the ratio in place of the weighted sum A − value·B that explains it.
 
         Without a predicate's rows the ratio is value + (A − value·B)/B. Both parts hold for all predicates at
-        once with half of the error probability each.
+        once with half of the error probability each. No share is told: that of the ratio would need the two
+        parts with all rows as well, and so further halves.
         """
         contrast = self.terms.contrast
         positions = [ratio.groups.index(group) for group in contrast.groups]
@@ -154,7 +173,13 @@ class MarginalsExplanation(ExplanationPlan):
             ends = shifted_ratio(value, over.gap_without_interval, under.gap_without_interval)
             middle = value + (over.gap_without or 0.0) / (under.gap_without or math.inf)
             estimate = min(max(middle, ends[0]), ends[1])
-            return replace(line, gap_without=estimate, gap_without_interval=ends)
+            return replace(
+                line,
+                gap_without=estimate,
+                gap_without_interval=ends,
+                share_removed=None,
+                share_removed_interval=None,
+            )
 
         assert above.gap is not None
         assert above.gap_interval is not None
@@ -196,6 +221,8 @@ class MarginalsExplanation(ExplanationPlan):
                 gap_without=line.gap_without,
                 gap_without_interval=line.gap_without_interval,
                 folded=folded.get(line.predicate, ()),
+                share_removed=line.share,
+                share_removed_interval=line.share_interval,
             )
             for line in table.lines
         )
@@ -217,6 +244,15 @@ class MarginalsExplanation(ExplanationPlan):
         return [
             (number, part.cells_of(index)) for number, part in enumerate(parts) for index in range(part.size)
         ]
+
+
+def assess_prepared(
+    terms: ExplanationTerms, prepared: PreparedRelease, confidence: float, method: str
+) -> Assessment:
+    """What Phase 1 and a preparation say together about the question; post-processing of released values."""
+    contrast = terms.contrast
+    gap, interval = combined_gap(released_groups(terms, prepared), list(contrast.weights), confidence, method)
+    return Assessment(gap, interval, judge(interval, contrast.at_least))
 
 
 def released_groups(
@@ -263,11 +299,11 @@ def shifted_ratio(value: float, above: Interval, below: Interval) -> Interval:
 def plan_marginals(terms: ExplanationTerms, dataset: OpenDataset) -> MarginalsExplanation:
     if terms.sensitivity == "paper":
         raise ExplanationError(
-            "The marginals mechanism is not the paper's, so it has no published sensitivity.",
+            "The marginals mechanism is not in the paper, so it has no published sensitivity.",
             remedy="Use mechanism='one-shot' with sensitivity='paper'.",
         )
     preparation = plan_preparation(terms.query, terms.family, terms.answer, dataset.schema, terms.rho)
     stored = find_prepared(terms.query, terms.family, dataset)
-    # Whoever names a higher price than was paid wants more precision than was bought.
+    # A price above the one paid asks for more precision than is stored.
     usable = stored is not None and stored.worth >= terms.rho
     return MarginalsExplanation(terms, preparation, stored if usable else None)

@@ -213,15 +213,15 @@ def plan_one_shot(
     shares = usable_split(split)
     if shares is None:
         raise ExplanationError(
-            f"split must be three positive numbers (select, influence, rank), none a million times another, "
-            f"not {split!r}.",
+            "split must be three positive numbers (select, influence, rank), none of them more than a "
+            f"million times another, not {split!r}.",
             remedy="Use split=(1, 1, 2).",
         )
     lower = plain_number(lower_share)
     if lower is None or not _LEAST_SHARE <= lower <= 1 - _LEAST_SHARE:
         raise ExplanationError(
             f"lower_share must be a number between 0 and 1, such as 0.1, not {lower_share!r}.",
-            remedy="Leave it out: the lower bound of a rank then gets a tenth, as in the paper.",
+            remedy="Leave it out. The lower bound of a rank then gets a tenth, as in the paper.",
         )
     if terms.distinct and terms.k * nesting_work(terms.family) > MOST_NESTING_WORK:
         raise ExplanationError(
@@ -245,7 +245,7 @@ def plan_one_shot(
 
 def too_small(terms: ExplanationTerms) -> ExplanationError:
     return ExplanationError(
-        f"rho={terms.rho!r} is too small to be shared by k={terms.k} conditions.",
+        f"rho={terms.rho!r} is too small for k={terms.k} conditions.",
         remedy="Use a larger rho or a smaller k.",
     )
 
@@ -299,12 +299,13 @@ class VectorExplanation(ScoredPlan):
 def plan_vector(terms: ExplanationTerms) -> VectorExplanation:
     if terms.sensitivity == "paper":
         raise ExplanationError(
-            "The vector mechanism is not the paper's, so it has no published sensitivity.",
+            "The vector mechanism is not in the paper, so it has no published sensitivity.",
             remedy="Use mechanism='one-shot' with sensitivity='paper'.",
         )
     if terms.family.size > LARGEST_VECTOR:
         raise ExplanationError(
-            f"{terms.family.size:,} conditions are too many to release each of them.",
+            f"This mechanism measures every condition, and {terms.family.size:,} conditions are too many for "
+            "it.",
             remedy="Use mechanism='one-shot', or fewer attributes or conjuncts.",
         )
     scoring = Scoring.of(terms)

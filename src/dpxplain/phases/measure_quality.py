@@ -1,6 +1,6 @@
-"""How well the rows fit the declarations: private counts of what is clamped and left out.
+"""Measures data quality: private counts of the rows that are NULL, capped or left out.
 
-Measured once and stored; afterwards every answer says how much of the data its declarations touch. The
+Measured once and stored. Every later answer then says how much of the data its declarations touch. The
 sensitivities are proved in docs/proofs/quality.md.
 """
 
@@ -14,7 +14,7 @@ from dpxplain.model.budget import check_rho, remainder
 from dpxplain.model.charge import Charge, Event, Request, Spend, spends
 from dpxplain.model.release import Released
 from dpxplain.model.schema import Schema
-from dpxplain.model.schema_fit import FitQuestion, QualityRelease, partitions, unit_sizes
+from dpxplain.model.schema_fit import FitQuestion, QualityRelease, declares_null, partitions, unit_sizes
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.calibration import LARGEST_SCALE, gaussian_scale
 from dpxplain.privacy.mechanisms.gaussian import add_gaussian
@@ -87,6 +87,10 @@ class QualityPlan:
             units_scale=None if units is None else units.scale,
             private=dataset.noise.private,
             discovered=self.discovered,
+            nulls_apart=any(
+                declares_null(self.schema.column(part.column))
+                for part in partitions(self.schema, self.discovered)
+            ),
         )
 
 
@@ -109,7 +113,7 @@ def plan_quality(schema: Schema, rho: float, discovered: Sequence[str] | None = 
         schema=schema,
     )
     if not gaussian_scale(plan.rows_sensitivity, rho * _UNITS_SHARE) <= LARGEST_SCALE:
-        raise BadRequest(f"rho={rho!r} is too small to measure with.", remedy="Use a larger rho.")
+        raise BadRequest(f"rho={rho!r} is too small to measure anything.", remedy="Use a larger rho.")
     return plan
 
 

@@ -1,4 +1,4 @@
-"""What an explanation is asked for, and what every mechanism's plan tells before anything is spent."""
+"""The terms of an explanation, and the plan that every mechanism makes before anything is spent."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from dpxplain.model.hardening import plain, plain_number, plain_numbers
 from dpxplain.model.query import Query
 from dpxplain.model.release import AnswerRelease, ExplanationLine, ExplanationRelease
 from dpxplain.model.schema import AggregateKind, Schema
+from dpxplain.phases.assess_question import Assessment
 from dpxplain.phases.dataset import OpenDataset, Show, T
 from dpxplain.privacy.intervals import check_asked_confidence
 from dpxplain.privacy.sensitivity import Neighbours
@@ -26,7 +27,7 @@ SensitivityChoice = Literal["tight", "paper"]
 
 @dataclass(frozen=True)
 class ExplanationTerms:
-    """What is asked of an explanation; every mechanism plans from it, once `check_terms` has passed it.
+    """The terms of an explanation. Every mechanism plans from them, once `check_terms` has accepted them.
 
     Public quantities only: the released answer is the one the question was asked about.
     """
@@ -119,12 +120,13 @@ def plain_contrast(contrast: Contrast, family: Family) -> Contrast:
     # Beyond these sizes products of weights, values and noise would leave the range of floats.
     if weights is None or at_least is None or not all(1e-9 < abs(weight) < 1e9 for weight in weights):
         raise ExplanationError(
-            "A question is explained by weights of a usual size and a finite constant.",
+            "The weights of a question must not be extremely large or small, and its constant must be "
+            "finite.",
             remedy='Ask answer.why({"A": 1, "B": -1}).',
         )
     if len(set(groups)) < len(groups):  # sensitivities are for rows that lie in one of the groups at most
         raise ExplanationError(
-            "A question weighs each group once.", remedy='Ask answer.why({"A": 1, "B": -1}).'
+            "A question may use each group only once.", remedy='Ask answer.why({"A": 1, "B": -1}).'
         )
     if len(groups) * family.size > LARGEST_LAYOUT:
         raise ExplanationError(
@@ -202,9 +204,13 @@ class ExplanationPlan(ABC):
         """Half the expected width of the gap without a predicate's rows, where the mechanism tells it."""
         return None
 
+    def gap(self, release: ExplanationRelease, confidence: float, method: str) -> Assessment | None:
+        """The question's number where the explanation tells it better than Phase 1 did."""
+        return None
+
     @property
     def imprecision(self) -> float:
-        """What `auto` compares: how wide the table will be, in influences and in ranks alike."""
+        """The number that `auto` compares: the expected width of the table, in influences and ranks."""
         return self.influence_margin * max(self.rank_resolution, 1e-300)
 
     @abstractmethod

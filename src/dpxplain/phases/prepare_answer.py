@@ -146,13 +146,14 @@ def plan_preparation(
         plan = Preparation(query, family, rho, rho * share, remainder(rho, rho * share), rows, largest, unit)
     if plan.cells > MOST_CELLS:
         raise ExplanationError(
-            f"Preparing this answer would release {plan.cells:,} cells, more than {MOST_CELLS:,}.",
+            f"Preparing this answer would take {plan.cells:,} noisy numbers (cells). The limit is "
+            f"{MOST_CELLS:,}.",
             remedy="Choose fewer attributes or conjuncts, or explain one question at a time.",
         )
     total = gaussian_scale(plan.total_sensitivity, plan.rho_total) if plan.rho_total else 0.0
     if not max(plan.count_scale, total) <= LARGEST_SCALE:
         raise ExplanationError(
-            f"rho={rho!r} is too small to prepare with.", remedy="Use a larger rho, for example 0.02."
+            f"rho={rho!r} is too small to prepare an answer.", remedy="Use a larger rho, for example 0.02."
         )
     return plan
 

@@ -1,5 +1,4 @@
-"""How releases come about where the data are: rehearse, reserve, measure, store; and where only stored ones
-are read.
+"""Makes releases next to the data (rehearse, reserve, measure, store), or reads stored ones elsewhere.
 
 The third implementation, `remote.client.RemoteReleaser`, asks a server.
 """
@@ -97,7 +96,7 @@ class LocalReleaser:
         return Released(value, replace(entry, state="released"), free=False)
 
     def _wait_for_other_process(self, dataset: str, key: str) -> None:
-        """Until the identical request at another process has ended, or that process is gone."""
+        """Waits until the identical request of another process has ended, or that process is gone."""
         seconds = _FIRST_POLL
         while self.ledger.is_measured(dataset, key):
             check_stop()
@@ -108,7 +107,7 @@ class LocalReleaser:
 def rehearse(
     plan: ReleasePlan[R], charge: Charge, dataset: OpenDataset, show: Show[R, T], look: Hashable
 ) -> None:
-    """Carries a plan out on a table without rows, up to the result, so that what fails costs nothing.
+    """Runs a plan on a table without rows, up to the result, so that a failure costs nothing.
 
     After the charge only the data, or something that breaks meanwhile, can make it fail. A kind of request
     is rehearsed once; afterwards a table that others may change is compared with what was opened.
@@ -126,21 +125,21 @@ def rehearse(
         if isinstance(error, LedgerUnavailable):
             raise
         raise SourceError(
-            "The data cannot be read as this request needs. Nothing was charged.",
-            remedy="Ask the curator: was the table changed, or the right to read it withdrawn?",
+            "This request cannot read the data that it needs. Nothing was charged.",
+            remedy="Ask the curator. The table, or the permission to read it, may have changed.",
         ) from None
     except (BadRequest, MemoryError, Stopped):
         raise
     except Exception as error:  # of no data: there are no rows
         raise InternalError(
-            "This request fails whatever the data are. Nothing was charged.",
-            remedy="Please report it, together with the request.",
+            "This request fails with any data. Nothing was charged.",
+            remedy="Please report this, together with the request.",
         ) from error
     dataset.note_rehearsed(kind)
 
 
 def _rehearsed_entry(charge: Charge) -> Entry:
-    """An entry such as the charge would have, in no ledger."""
+    """The entry that the charge would get, outside any ledger."""
     return Entry(
         id=0,
         time=datetime.now(UTC),
@@ -155,7 +154,7 @@ def _rehearsed_entry(charge: Charge) -> Entry:
 
 
 def may_not_spend() -> DPXPlainError:
-    return InternalError("A request that may not spend was about to.")
+    return InternalError("A request tried to spend budget, but may not.")
 
 
 class StoredReleaser:

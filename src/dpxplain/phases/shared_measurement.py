@@ -1,4 +1,4 @@
-"""What the aggregates of one SELECT are measured by, and how each is read off the measured parts.
+"""The parts measured for the aggregates of one SELECT, and how each aggregate is computed from them.
 
 COUNT(*), COUNT(x), SUM(x) and AVG(x) share one noisy count of rows and, per column, one noisy count of
 values, one of NULLs and one centred sum (docs/proofs/shared-measurement.md, docs/adr/0016).

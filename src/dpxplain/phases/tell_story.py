@@ -236,7 +236,7 @@ def plan_story(
     levels = plain(levels)
     if levels is not None and (type(levels) is not int or not 1 <= levels <= most):
         raise ExplanationError(
-            f"levels must be a whole number from 1 to {most}, not {levels!r}.", remedy="Leave levels out."
+            f"levels must be a whole number from 1 to {most}, not {levels!r}.", remedy="Leave out levels."
         )
     query = terms.query
 
@@ -252,7 +252,7 @@ def plan_story(
     known = tuple(
         part
         for part, level in zip(stored, families, strict=True)
-        # Whoever names a higher price than was paid wants more precision than was bought.
+        # A price above the one paid asks for more precision than is stored.
         if part is not None and part.worth >= preparation.rho * len(level.parts) / len(whole.parts)
     )
     return StoryPlan(terms, families, preparation, known if len(known) == depth else None)
@@ -280,8 +280,8 @@ def _prepared_story(
         stored.append(prepared)
     if not stored or (needs_all and len(stored) < max(levels)):
         raise ExplanationError(
-            "This story is not prepared, so it needs a price.",
+            "This story is not prepared, so you must give a price.",
             remedy="Pay once with story(rho=0.1), or prepare the answer with nested conjunctions "
-            '("conjuncts": 2, "nested": true); then every story and why on it is free.',
+            '("conjuncts": 2, "nested": true). Then its stories and explanations are free.',
         )
     return StoryPlan(terms, tuple(families), None, tuple(stored))

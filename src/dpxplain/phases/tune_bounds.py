@@ -117,15 +117,15 @@ def plan_tuning(schema: Schema, rho: float, columns: Sequence[str] = ()) -> Tuni
     has_units = bool(tuned_sizes(schema))
     if not chosen and not has_units:
         raise BadRequest(
-            "There is nothing to tune: no bounds can be narrower and no max_rows lower.",
-            remedy="Declare generous bounds of a numeric column from public knowledge; proposals are within. "
-            "Name a binned column to choose among its edges.",
+            "There is nothing to tune: no bounds can be made narrower, and max_rows cannot be lowered.",
+            remedy="Declare generous bounds for a numeric column from public knowledge. Tuning then makes "
+            "them narrower. Or name a column with numeric edges. Tuning then chooses among these edges.",
         )
     of_units = 0.0 if not has_units else rho * _UNITS_SHARE if chosen else rho
     plan = TuningPlan(chosen, rho, remainder(rho, of_units) if chosen else 0.0, of_units, schema)
     scales = (plan.bins_scale, plan.units_scale)
     if not all(scale <= LARGEST_SCALE for scale in scales if scale is not None):
-        raise BadRequest(f"rho={rho!r} is too small to measure with.", remedy="Use a larger rho.")
+        raise BadRequest(f"rho={rho!r} is too small to measure anything.", remedy="Use a larger rho.")
     return plan
 
 
@@ -146,7 +146,7 @@ def _named(schema: Schema, columns: Sequence[str]) -> tuple[str, ...]:
     is_list = isinstance(columns, Sequence) and not isinstance(columns, str)
     if not is_list or not all(isinstance(name, str) for name in columns):
         raise BadRequest(
-            "columns must be a list of names of columns.",
+            "columns must be a list of column names.",
             remedy='Write columns=["pay"], or leave it out for all columns with bounds.',
         )
     for name in columns:
@@ -163,16 +163,16 @@ def _check_column(schema: Schema, name: str) -> None:
     column = schema.column(name)
     if column.expression is not None:
         raise BadRequest(
-            f"The bounds of {name} follow from its expression.",
-            remedy="Tune the columns that it is computed from.",
+            f"The bounds of {name} follow from its expression, so they cannot be tuned.",
+            remedy="Tune the columns that the expression uses.",
         )
     if column.is_temporal or (column.bounds is None and column.edges is None):
         raise BadRequest(
-            f"{name} has no numeric bounds or edges to choose within.",
-            remedy="Only numbers are clamped; name a column with bounds or numeric edges.",
+            f"{name} has no numeric bounds or edges to tune.",
+            remedy="Name a column with bounds or numeric edges. Only numbers are capped.",
         )
     if len(tuned_pairs(column)) == 1:
         raise BadRequest(
-            f"No round number lies between the bounds or edges of {name} to narrow them to.",
-            remedy="`quality` tells which share of its values lies beyond them.",
+            f"The bounds or edges of {name} cannot be narrowed: no round number lies between them.",
+            remedy="`quality` shows the share of values beyond them.",
         )

@@ -32,7 +32,7 @@ class VersionCheck:
             raise DataChanged.of(self._dataset)
 
     def measured_data(self) -> DataState:
-        """What is about to be measured, for the ledger to compare once more when it charges."""
+        """The state of the data to be measured. The ledger compares it once more when it charges."""
         self.check()
         self._source.check_readable()
         return DataState(self.version, None if self._opened is not None else self._source.digest())
@@ -48,7 +48,7 @@ class VersionCheck:
     def take_old_charges(self) -> None:
         """Opens the version if all charges are of a time when ledgers kept no fingerprints.
 
-        Those charges are taken for the version's own, because their data cannot be told any more.
+        Those charges count as the version's own, because their data are not known any more.
         """
         if self._versions.has_charges_of_unknown_data(self._dataset):
             digest = self._source.digest()
@@ -56,7 +56,7 @@ class VersionCheck:
                 self._versions.open(self._dataset, self.version, digest)
 
     def _is_own(self) -> bool:
-        """Whether what was read is what the version names; also if it names nothing yet."""
+        """Whether the data read are the version's data; also true if the version has none yet."""
         if self._opened is not None:
             return True
         with self._lock:  # a large file is digested once

@@ -1,8 +1,10 @@
-"""The smallest provable ε of (ε, δ)-differential privacy for what was charged; only for display.
+"""The smallest provable ε of (ε, δ)-differential privacy for a charge, and the ρ to charge for an ε.
 
-Of ρ the ledger knows which part paid for Gaussian noise. That part is accounted for by its exact trade-off
-curve (Balle and Wang 2018), the rest, about which ρ-zCDP is all that is known, by the conversion of Canonne,
-Kamath and Steinke (2020, proposition 12), and both together by `_joint_curve`: docs/proofs/epsilon.md.
+The ledger counts ρ. ε is shown beside it, and a price asked for in ε is converted to ρ before it is planned.
+
+The ledger knows which part of ρ paid for Gaussian noise. That part has an exact trade-off curve (Balle and
+Wang 2018). The rest is only known to be ρ-zCDP and is converted by Canonne, Kamath and Steinke (2020,
+proposition 12). `_joint_curve` combines both: docs/proofs/epsilon.md.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-from dpxplain.model.budget import Budget
+from dpxplain.model.budget import Budget, rho_of_units
 
 _REACH = 6.0  # in logarithms, to either side of the textbook bound's best α − 1
 _PRECISION = 1e-9  # of log(α − 1); ε is flat at its minimum, so its own error is of the order 1e-18
@@ -24,6 +26,7 @@ _CELLS = 64  # that the rest's curve is bounded in; more would lower ε by less 
 _NEGLIGIBLE = 1e-8  # of δ: beyond, one cell holds all
 _UNDERFLOW = 1e-290
 _LOSES_DIGITS = 1e-300  # Φ below, near the smallest floats
+_PLACES = 13 * 9 * 10**5 + 10**5  # of ρ with six digits, from the ledger's unit to the largest ρ
 
 
 class Epsilons(NamedTuple):
@@ -35,7 +38,7 @@ class Epsilons(NamedTuple):
 
 
 def epsilons(budget: Budget) -> Epsilons:
-    """ε of what was spent, by how it was spent; of what may be spent, whatever it will be spent on."""
+    """The ε of the spent ρ, by its kind of noise; the ε of the limit and the rest, for any kind of noise."""
     return Epsilons(
         limit=epsilon(budget.limit, budget.delta),
         spent=epsilon(budget.spent, budget.delta, budget.gaussian),
@@ -45,7 +48,7 @@ def epsilons(budget: Budget) -> Epsilons:
 
 @lru_cache(maxsize=256)
 def epsilon(rho: float, delta: float, gaussian: float = 0.0) -> float:
-    """The ε of (ε, δ)-differential privacy for ρ, of which `gaussian` paid for Gaussian noise.
+    """The ε of (ε, δ)-differential privacy for ρ, where `gaussian` is the part for Gaussian noise.
 
     >>> 0.4 < epsilon(0.01, 1e-6) < 0.8
     True
@@ -66,20 +69,39 @@ def epsilon(rho: float, delta: float, gaussian: float = 0.0) -> float:
     return min(converted, smallest * (1.0 + _ROUNDING) + _LATTICE_RATIO)
 
 
-def rho_within(target: float, delta: float) -> float:
-    """The largest ρ that keeps within the target ε whatever it is spent on, rounded down to three digits.
+@lru_cache(maxsize=256)
+def rho_for_epsilon(target: float, delta: float, *, is_gaussian: bool) -> float | None:
+    """The largest ρ whose ε is at most `target`, rounded down to six digits; None if even the least is more.
 
-    >>> rho_within(1.0, 1e-6), epsilon(rho_within(1.0, 1e-6), 1e-6) <= 1.0
-    (0.0243, True)
+    `is_gaussian` says that all of ρ will pay for Gaussian noise. A ρ of six digits is a whole number of the
+    ledger's units, so that what is charged is this ρ and no more (docs/proofs/epsilon.md, section 5).
+
+    >>> rho_for_epsilon(1.0, 1e-6, is_gaussian=False), rho_for_epsilon(1.0, 1e-6, is_gaussian=True)
+    (0.0243559, 0.0280144)
     """
-    low, high = 0.0, target
-    while epsilon(high, delta) <= target:  # only for a δ near 1
-        high *= 2
-    while high - low > 1e-6 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if epsilon(middle, delta) <= target else (low, middle)
-    step = 10.0 ** (math.floor(math.log10(low)) - 2)
-    return float(f"{math.floor(low / step) * step:.3g}")
+
+    def keeps_target(place: int) -> bool:
+        rho = _six_digits(place)
+        return epsilon(rho, delta, rho if is_gaussian else 0.0) <= target
+
+    if not keeps_target(1):
+        return None
+    low, high = 1, _PLACES + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if keeps_target(middle) else (low, middle)
+    return _six_digits(low)
+
+
+def _six_digits(place: int) -> float:
+    """The ρ in this place, from 1 on, of all whole numbers of the ledger's units with at most six digits.
+
+    >>> [_six_digits(place) for place in (1, 999_999, 1_000_000, 1_000_001, _PLACES)]
+    [1e-12, 9.99999e-07, 1e-06, 1.00001e-06, 1000000.0]
+    """
+    power, rest = divmod(max(place, 10**5) - 10**5, 9 * 10**5)
+    units = place if place < 10**5 else (10**5 + rest) * 10**power
+    return rho_of_units(units)
 
 
 def _converted(rho: float, delta: float) -> float:
@@ -124,10 +146,10 @@ Curve = Callable[[float], float]
 
 
 def _root(curve: Curve, delta: float, high: float) -> float:
-    """An ε at most `high` at which the curve is at most δ, as small as it can be found; else `high`.
+    """The smallest ε found, at most `high`, at which the curve is at most δ; else `high`.
 
-    Regula falsi on the curve's logarithm (Illinois), as a point of the joint curve takes a millisecond.
-    What is returned is a point at which the curve was seen to keep δ.
+    Regula falsi on the curve's logarithm (Illinois), because a point of the joint curve takes a millisecond.
+    The curve was evaluated at the ε that is returned, and was at most δ there.
     """
     low, target = 0.0, math.log(delta)
     if curve(low) <= delta:

@@ -59,7 +59,7 @@ def check_method(method: str) -> str:
     """The name of a method, or a refusal."""
     if method not in METHODS:
         raise BadRequest(
-            "There is no interval method of that name.", remedy=f"Choose one of: {', '.join(METHODS)}."
+            "There is no interval method with this name.", remedy=f"Choose one of: {', '.join(METHODS)}."
         )
     return method
 
@@ -268,7 +268,7 @@ def _bootstrap(formula: Expression, confidence: float) -> Interval:
     if (1.0 - confidence) / 2.0 * _RESAMPLES < _FEWEST_BEYOND:
         most = 1.0 - 2.0 * _FEWEST_BEYOND / _RESAMPLES
         raise BadRequest(
-            f"The bootstrap's {_RESAMPLES:,} resamples tell intervals up to a confidence of {most:g}.",
+            f"The bootstrap's {_RESAMPLES:,} resamples are enough for a confidence of at most {most:g}.",
             remedy="Use the method image, or a lower confidence.",
         )
     draws = np.random.default_rng(1985)  # seeded: post-processing of released values, not privacy noise

@@ -106,7 +106,7 @@ def check_confidence(confidence: float) -> float:
     level = float(confidence) if isinstance(confidence, Real) else math.nan
     if not 0.0 < level < 1.0:
         raise BadRequest(
-            "The confidence level must lie strictly between 0 and 1.", remedy="Use, for instance, 0.95."
+            "The confidence level must be strictly between 0 and 1.", remedy="Use 0.95, for example."
         )
     return level
 
@@ -116,8 +116,8 @@ def check_asked_confidence(confidence: float) -> float:
     level = check_confidence(confidence)
     if not LEAST_CONFIDENCE <= level <= MOST_CONFIDENCE:
         raise BadRequest(
-            f"The confidence level must lie between {LEAST_CONFIDENCE:g} and 1 - 1e-9.",
-            remedy="Use, for instance, 0.95.",
+            f"The confidence level must be between {LEAST_CONFIDENCE:g} and 1 - 1e-9.",
+            remedy="Use 0.95, for example.",
         )
     return level
 

@@ -153,7 +153,7 @@ class Measurement:
     def rhos(self) -> Mapping[str, float]:
         """What each part's noise costs for a distance of reach × rows; together never more than ρ."""
         if len({part.name for part in self.parts}) < len(self.parts):
-            raise InternalError("Two parts of a measurement have one name.")
+            raise InternalError("Two parts of a measurement have the same name.")
         worst = float(self._cost({part.name: part.share for part in self.parts}))
         rhos = {part.name: self.rho * (part.share / worst) for part in self.parts}
         while self._cost(rhos) > Fraction(self.rho):
@@ -171,7 +171,7 @@ class Measurement:
     def check(self) -> None:
         """Raises unless the parts' costs add up to ρ: never to more, and at most a billionth less."""
         if not Fraction(self.rho) * (1 - Fraction(1, 10**9)) <= self._cost(self.rhos) <= Fraction(self.rho):
-            raise InternalError("The parts of a measurement do not compose to its planned cost.")
+            raise InternalError("The parts of a measurement do not add up to its planned cost.")
 
     def _cost(self, rhos: Mapping[str, float]) -> Fraction:
         """The cost for the worst pair of neighbours; `rhos` says what moving each part by its reach costs.
@@ -324,7 +324,7 @@ def _in_grains(shares: FloatArray) -> FloatArray:
     for _ in range(-left):
         whole[np.argmax(whole)] -= 1.0
     if whole.sum() != grains or not np.all(whole[used] >= 1.0):
-        raise InternalError("The shares of a measurement do not add up to all of it.")
+        raise InternalError("The shares of a measurement do not add up to 1.")
     return np.asarray(whole / grains)
 
 

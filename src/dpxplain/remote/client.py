@@ -31,7 +31,7 @@ _PAGE = 500  # lines of the history, as many as the server sends at once
 
 
 class RemoteLedger:
-    """What the server's ledger tells one analyst.
+    """The server's ledger, as one analyst may read it.
 
     Preparations are fetched once per query and kept. So is the data set's quality, which every displayed
     result looks up.
@@ -157,13 +157,13 @@ class RemoteReleaser:
         charge = plan.charge(dataset, request)
         if request.body is None:
             raise BadRequest(
-                "A server does not run influence=, which may be any code, on true counts.",
-                remedy='A ratio is explained by why_ratio("A", "B"), here too; for other influences ask the '
-                "curator, who can run them where the data are.",
+                "A server does not accept influence=, because it is code that would run on true counts.",
+                remedy='To explain a ratio, use why_ratio("A", "B"), which works here too. For other '
+                "influences ask the curator, who can run them next to the data.",
             )
         if charge.kind == "tune":
             raise BadRequest(
-                "Bounds are tuned where the schema is, not through a server.",
+                "Bounds can be tuned only next to the schema, not through a server.",
                 remedy="Ask the curator to run: dpxplain schema tune",
             )
         body = self._ask(charge.kind, {**request.body, "expected_key": charge.key}, dataset.progress)
@@ -237,7 +237,7 @@ def _truth_path(answer: Answer | Answers) -> str:
 
 
 def _with_infinities(row: Record) -> Record:
-    """A row of true values as the server had it, before JSON, which has no infinity, made that null."""
+    """A row of true values with its infinities, which JSON has as null."""
     columns = TruthColumns.of(row)
     if columns is None:
         gap = [row.get("gap_without_low"), row.get("gap_without_high"), row.get("gap_without_covered")]
@@ -288,7 +288,7 @@ def open_remote(
             return RemoteDataset(server, details, progress)
         if details["role"] != "curator":
             raise CuratorOnly(
-                "This token is not a curator's.", remedy="Leave curator=True out, or use a curator's token."
+                "This is not a curator's token.", remedy="Leave out curator=True, or use a curator's token."
             )
         return RemoteCuratorDataset(server, details, progress)
     except BaseException:

@@ -42,15 +42,21 @@ class DatasetServer:
         parts = urlsplit(url)
         *path_prefix, self.dataset = [part for part in parts.path.split("/") if part] or [""]
         if not parts.hostname or not self.dataset:
-            raise BadRequest("The address names no data set.", remedy="Write it as https://host/data-set.")
+            raise BadRequest(
+                "The address does not name a data set.", remedy="Write it as https://host/data-set."
+            )
         if parts.username or parts.password:
-            raise BadRequest("An address is no place for a secret.", remedy="Pass token=..., without user@.")
+            raise BadRequest(
+                "The address must not contain a user name or password.",
+                remedy="Remove the part before @, and pass token=...",
+            )
         # A single-user server prints its address with ?key=..., which is of no use at any other server.
         [key] = parse_qs(parts.query).get("key", [None])[:1]
         token = token or key or os.environ.get("DPXPLAIN_TOKEN")
         if token and parts.scheme == "http" and parts.hostname not in _LOCAL:
             raise BadRequest(
-                "A token is not sent over plain http.", remedy="Use https://, as tokens open the data set."
+                "DPXPlain does not send a token over plain http.",
+                remedy="Use https://, so that nobody else can read the token.",
             )
         self._home = f"{parts.scheme}://{parts.netloc}"
         self._was_reached = False
@@ -80,8 +86,8 @@ class DatasetServer:
             if "Authorization" in self._client.headers:
                 raise
             raise Denied(
-                f"{self._home} wants a token.",
-                remedy="Pass token=..., or set DPXPLAIN_TOKEN; the curator makes tokens.",
+                f"{self._home} needs a token.",
+                remedy="Pass token=..., or set DPXPLAIN_TOKEN. The curator can give you a token.",
             ) from None
 
     def close(self) -> None:
@@ -145,8 +151,8 @@ class DatasetServer:
                 raise _JobInterrupted(job["error"])
             raise error_of_response(job["error"], body)
         raise Unavailable(
-            f"The server could not finish the request ({job['state']}); a charge made for it stays.",
-            remedy="The history shows it. Ask again.",
+            f"The server could not finish the request ({job['state']}). If it was charged, the charge stays.",
+            remedy="The history shows the charge. Repeat the request.",
         )
 
     def _send(
@@ -166,15 +172,15 @@ class DatasetServer:
                     raise problem from None
                 if not (self._was_reached and timer.wait()):
                     raise Unavailable(
-                        f"{self._home} cannot be reached.", remedy="Check the address; is the server running?"
+                        f"{self._home} cannot be reached.", remedy="Check the address. Is the server running?"
                     ) from None
                 continue
             except httpx.HTTPError:
                 if method == "GET" and timer.wait():
                     continue
                 raise ConnectionLost(
-                    f"The connection to {self._home} broke.",
-                    remedy="Ask the same again: if the answer was stored meanwhile, it is free.",
+                    f"The connection to {self._home} was lost.",
+                    remedy="Repeat the request. It is free if the server has already stored the answer.",
                 ) from None
             self._was_reached = True
             if response.status_code not in (429, 503) or not timer.wait(_retry_after(response)):
@@ -225,7 +231,8 @@ def _bounded_body(response: httpx.Response) -> bytes:
         received += part
         if len(received) > MOST_BYTES:
             raise Unavailable(
-                f"The server sends more than {MOST_BYTES:,} bytes.", remedy="Ask for fewer groups or cells."
+                f"The server's response has more than {MOST_BYTES:,} bytes.",
+                remedy="Ask for fewer groups or cells.",
             )
     return bytes(received)
 
@@ -245,8 +252,8 @@ def _read(status: int, received: bytes, body: Mapping[str, Any] | None) -> Any:
 def not_a_server(status: int | None = None) -> Unavailable:
     detail = "" if status is None else f" (status {status})"
     return Unavailable(
-        f"Something that is not a DPXPlain server answered{detail}.",
-        remedy="Check the address: https://host/data-set.",
+        f"The answer does not come from a DPXPlain server{detail}.",
+        remedy="Check the address. It should look like https://host/data-set.",
     )
 
 
@@ -301,7 +308,7 @@ def _subclasses(root: type[DPXPlainError]) -> Iterator[type[DPXPlainError]]:
 CA_VARIABLE = "DPXPLAIN_CA"
 _EXPIRED, _NOT_YET, _OTHER_NAME, _OTHER_ADDRESS = 10, 9, 62, 64  # OpenSSL's X509_V_ERR_*
 _UNKNOWN_ISSUER = (18, 19, 20, 21)
-_CA_REMEDY = "Pass ca=FILE (or set DPXPLAIN_CA or SSL_CERT_FILE) with the certificate of its issuer, in PEM."
+_CA_REMEDY = "Pass ca=FILE, or set DPXPLAIN_CA or SSL_CERT_FILE, with the issuer's certificate in PEM format."
 
 
 def verification(ca: str | Path | None) -> ssl.SSLContext | bool:
@@ -317,8 +324,9 @@ def verification(ca: str | Path | None) -> ssl.SSLContext | bool:
         return ssl.create_default_context(cafile=file or None, capath=None if file else folder)
     except (OSError, ssl.SSLError):
         raise BadRequest(
-            f"The CA file {str(file or folder)!r} cannot be read, or holds no certificate.",
-            remedy="Name a file with certificates in PEM, which begin with -----BEGIN CERTIFICATE-----.",
+            f"The CA file {str(file or folder)!r} cannot be read, or contains no certificate.",
+            remedy="Name a file with certificates in PEM format, which begin with -----BEGIN "
+            "CERTIFICATE-----.",
         ) from None
 
 
@@ -331,26 +339,26 @@ def certificate_problem(error: BaseException, home: str) -> Unavailable | None:
         return None
     if not isinstance(cause, ssl.SSLCertVerificationError):
         return Unavailable(
-            f"{home} does not speak TLS as this client does.",
-            remedy="Check the address and its port: is it http:// there?",
+            f"{home} does not use TLS, or uses a version that this client does not support.",
+            remedy="Check the address and the port. Does the server use http://?",
         )
     code = cause.verify_code
     if code in _UNKNOWN_ISSUER:
         return Unavailable(
-            f"The certificate of {home} is of an issuer that is not known here.", remedy=_CA_REMEDY
+            f"This machine does not know the issuer of the certificate of {home}.", remedy=_CA_REMEDY
         )
     if code in (_OTHER_NAME, _OTHER_ADDRESS):
         return Unavailable(
             f"The certificate of {home} is for another host name.",
-            remedy="Use the name that the certificate was made for, or have one made for this name.",
+            remedy="Use the host name in the certificate, or ask for a certificate with this name.",
         )
     if code == _EXPIRED:
         return Unavailable(
             f"The certificate of {home} has expired.",
-            remedy="Whoever runs the server has to renew it; check this machine's clock, too.",
+            remedy="The server's operator must renew it. Also check the clock of this machine.",
         )
     if code == _NOT_YET:
         return Unavailable(
             f"The certificate of {home} is not valid yet.", remedy="Check the clock of this machine."
         )
-    return Unavailable(f"The certificate of {home} was not accepted.", remedy=_CA_REMEDY)
+    return Unavailable(f"This machine does not accept the certificate of {home}.", remedy=_CA_REMEDY)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dpxplain.render.layout import label_lines
-from dpxplain.results import formats
+from dpxplain.words import numbers
 
 WIDE, PHONE, NARROW = 500, 320, 420  # plot widths; up to a narrow one the labels stand above their rows
 
@@ -28,7 +28,7 @@ class Rows:
     def __init__(self, labels: Sequence[str], values: Sequence[dict[str, Any]], width: int) -> None:
         self.phone = width <= NARROW
         # Zero-width spaces keep rows apart that people would read the same.
-        lines = [label_lines(formats.clean(text), 34 if self.phone else 32) for text in labels]
+        lines = [label_lines(numbers.clean(text), 34 if self.phone else 32) for text in labels]
         self.data = [
             value | {"row": "\u200b" * i, "label": "\n".join(text), "lines": len(text)}
             for i, (text, value) in enumerate(zip(lines, values, strict=True))
@@ -110,7 +110,7 @@ def interval_mark(
     estimate: float,
     domain: tuple[float, float],
     unclear: bool = False,
-    write: Callable[[float, float], str] = formats.open_interval,
+    write: Callable[[float, float], str] = numbers.open_interval,
 ) -> dict[str, Any]:
     """An interval and its estimate on an axis with this domain."""
     low, high = _drawn(interval, domain)
@@ -181,7 +181,7 @@ def padded(low: float, high: float, share: float = 0.04) -> tuple[float, float]:
 _LABELS = re.compile(r"format\((\d+) \* datum\.value, '([^']*)'\) \+ '([^']*)'")
 
 
-def labels_in(unit: formats.Unit) -> str:
+def labels_in(unit: numbers.Unit) -> str:
     """The Vega expression that writes an axis' tick labels in the unit."""
     return f"format({unit.factor} * datum.value, ',.4~r') + '{unit.sign}'"
 
@@ -189,7 +189,7 @@ def labels_in(unit: formats.Unit) -> str:
 def read_labels_in(expression: str) -> tuple[int, str, str]:
     """The factor, D3 format and sign of an expression that `labels_in` wrote.
 
-    >>> read_labels_in(labels_in(formats.POINTS))
+    >>> read_labels_in(labels_in(numbers.POINTS))
     (100, ',.4~r', ' pp')
     """
     written = _LABELS.fullmatch(expression)
@@ -197,9 +197,9 @@ def read_labels_in(expression: str) -> tuple[int, str, str]:
     return int(written[1]), written[2], written[3]
 
 
-def x_axis(form: str | None = None, ticks: int | list[int] = 6, unit: formats.Unit = formats.PLAIN) -> Spec:
+def x_axis(form: str | None = None, ticks: int | list[int] = 6, unit: numbers.Unit = numbers.PLAIN) -> Spec:
     options: Spec = {"values": ticks} if isinstance(ticks, list) else {"tickCount": ticks}
-    if unit != formats.PLAIN:
+    if unit != numbers.PLAIN:
         options["labelExpr"] = labels_in(unit)
     if form is not None:
         options["format"] = form

@@ -14,7 +14,6 @@ from typing import Any
 
 from dpxplain.errors import BadRequest
 from dpxplain.model.contrast import Verdict
-from dpxplain.render import words
 from dpxplain.render.chart_rows import (
     ABOVE,
     BELOW,
@@ -37,16 +36,19 @@ from dpxplain.render.chart_rows import (
 )
 from dpxplain.render.layout import span, text_lines
 from dpxplain.render.story_tree import tree
-from dpxplain.results import formats
+from dpxplain.render.views_results import answer_figures
 from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.answers import Answers
 from dpxplain.results.base import AnswerLike
 from dpxplain.results.explanation import Explanation
 from dpxplain.results.question import Question
-from dpxplain.results.sentences import footnotes
 from dpxplain.results.story import Story
+from dpxplain.words import numbers
+from dpxplain.words.declarations import footnotes
+from dpxplain.words.explanations import effect_text, relative_text, short_effects
 
 MOST_GROUPS = 40
+_FURTHEST_SHARE = 2.0  # of the gap: beyond twice of it an interval is cut
 _PERCENT = ".3~%"  # 12.5%, as d3 writes it
 
 
@@ -97,10 +99,9 @@ def _dots(
     most: int = MOST_GROUPS,
 ) -> Spec:
     visible_rows = list(rows)[:most]
-    figures = words.answer_figures(answer)
-    low, high = _span(
-        [(ends, row.estimate) for row in visible_rows for ends in (row.interval, row.in_general)]
-    )
+    figures = answer_figures(answer)
+    known_rows = [row for row in visible_rows if not row.is_unknown]
+    low, high = _span([(ends, row.estimate) for row in known_rows for ends in (row.interval, row.in_general)])
     domain, write = padded(low, high), _interval_writer(figures)
     values = [
         interval_mark(row.interval, row.estimate, domain, write=write)
@@ -108,7 +109,7 @@ def _dots(
         | ({} if row.in_general is None else general_mark(row.in_general, domain, write))
         for row in visible_rows
     ]
-    title = f"{formats.clean(answer.value_heading)}, with {formats.level(answer.confidence)} intervals"
+    title = f"{numbers.clean(answer.value_heading)}, with {numbers.level(answer.confidence)} intervals"
     is_general = any(row.in_general is not None for row in visible_rows)
     if is_general:
         title += ": bold in these data, thin in general"
@@ -131,11 +132,11 @@ def _span(
     return span([*(ends for ends, _ in intervals if ends is not None), *points], reference)
 
 
-def _interval_writer(figures: formats.Figures | None) -> Callable[[float, float], str]:
+def _interval_writer(figures: numbers.Figures | None) -> Callable[[float, float], str]:
     """How a tooltip writes an interval; one with an infinite end is written in words."""
     if figures is None:
-        return formats.open_interval
-    unit = formats.PERCENT if figures.percent else formats.PLAIN
+        return numbers.open_interval
+    unit = numbers.PERCENT if figures.percent else numbers.PLAIN
     return lambda low, high: (
         figures.interval(low, high) if math.isfinite(high - low) else unit.open_interval(low, high)
     )
@@ -158,8 +159,8 @@ def question_chart(question: Question, *, width: int = WIDE) -> Spec:
     marks = [_verdict_mark(question, question.interval, question.verdict, ends)]
     if general is not None:
         marks.append(_verdict_mark(question, general.interval, general.verdict, ends))
-    name = f"{question.measured}, with its {formats.level(question.confidence)} interval"
-    title = _with_footnotes(f"{name}; bold line at {formats.as_given(constant)}", question.answer, width)
+    name = f"{question.measured}, with its {numbers.level(question.confidence)} interval"
+    title = _with_footnotes(f"{name}; bold line at {question.unit.given(constant)}", question.answer, width)
     x = x_position(title, ends, x_axis(unit=unit))
     names = [question.measured] if general is None else ["in these data", "in general"]
     rows = Rows(names, marks, width)
@@ -177,6 +178,39 @@ def question_chart(question: Question, *, width: int = WIDE) -> Spec:
 
 @chart.register
 def explanation_chart(table: Explanation, *, width: int = WIDE) -> Spec:
+    """The share of the gap that each condition removes; or influence and rank, if the table is by these."""
+    return influence_chart(table, width=width) if table.by_influence else share_chart(table, width=width)
+
+
+def share_chart(table: Explanation, *, width: int = WIDE) -> Spec:
+    """Bars of the share of the gap that each condition removes, from 0, each with its interval."""
+    visible_rows = [row for row in table.rows if row.share_removed is not None]
+    shares = [row.share_removed or (0.0, 0.0) for row in visible_rows]
+    ends = padded(
+        *span([(max(low, -_FURTHEST_SHARE), min(high, _FURTHEST_SHARE)) for low, high in shares], 0.0)
+    )
+    values = []
+    for row, (low, high) in zip(visible_rows, shares, strict=True):
+        drawn = max(low, ends[0]), min(high, ends[1])
+        estimate = min(max(row.share_estimate or 0.0, ends[0]), ends[1])
+        color = QUIET if row.is_unclear else ABOVE if low > 0 else BELOW
+        mark = interval_mark(drawn, estimate, ends, row.is_unclear, numbers.percent)
+        values.append(mark | {"color": color, "text": effect_text(table.effect_of(row))})
+    name = table.question.measured
+    title = f"share of the {name} that goes away without these rows"
+    x = x_position(_with_footnotes(title, table.question.answer, width), ends, x_axis(_PERCENT, ticks=5))
+    rows = Rows([table.label_of(row) for row in visible_rows], values, width)
+    bar = layer(
+        {"type": "rule", "strokeWidth": 12, "strokeOpacity": 0.3},
+        {"calculate": "0", "as": "zero"},
+        x=x("zero"),
+        x2={"field": "estimate"},
+        color=COLOR,
+    )
+    return styled(rows.plot([bar, rows.line(0.0, x), *rows.whiskers(x), *rows.labels()], width))
+
+
+def influence_chart(table: Explanation, *, width: int = WIDE) -> Spec:
     """Forest plot of influences against a bold zero line, beside the rank intervals.
 
     On a phone's width the ranks are texts at the end of each label.
@@ -186,29 +220,6 @@ def explanation_chart(table: Explanation, *, width: int = WIDE) -> Spec:
     forest, ranks = round(width * 0.58), round(width * 0.3)  # the rest is for the rank texts
     parts = [_forest(table, forest, width), _ranks(table, ranks, width)]
     return styled({"hconcat": parts, "spacing": 20})
-
-
-def gap_chart(table: Explanation, *, width: int = WIDE) -> Spec:
-    """What the question's number would be without each predicate's rows, against what it is."""
-    gap, unit = table.release.gap, table.question.unit
-    assert gap is not None
-    estimates = {line.predicate: line.gap_without for line in table.release.lines}
-    visible_rows = [row for row in table.rows if words.gap_without_text(table, row) != "unknown"]
-    ends = padded(*span([row.gap_without for row in visible_rows if row.gap_without], gap))
-    values = []
-    for row in visible_rows:
-        estimate = estimates[row.index]
-        assert row.gap_without is not None
-        assert estimate is not None
-        unclear = words.is_unclear(row)
-        color = QUIET if unclear else ABOVE if row.influence[0] > 0 else BELOW
-        mark = interval_mark(row.gap_without, estimate, ends, unclear, unit.open_interval)
-        values.append(mark | {"color": color})
-    name = table.question.measured
-    title = f"{name} without them; bold line: the {name} is {words.gap_text(table)}"
-    x = x_position(_with_footnotes(title, table.question.answer, width), ends, x_axis(ticks=5, unit=unit))
-    rows = Rows([row.predicate.label for row in visible_rows], values, width)
-    return styled(rows.plot([rows.line(gap, x), *rows.whiskers(x), *rows.labels()], width))
 
 
 @chart.register
@@ -252,27 +263,27 @@ def _forest(table: Explanation, width: int, whole: int = 0) -> Spec:
     ends = padded(*span(intervals, 0.0))
     values = []
     for row, (low, high) in zip(table.rows, intervals, strict=True):
-        unclear = words.is_unclear(row)
+        unclear = low <= 0.0 <= high
         values.append(
             interval_mark((low, high), row.estimate / divisor, ends, unclear)
             | {
                 "color": QUIET if unclear else ABOVE if low > 0 else BELOW,
-                "interval": words.influence_text(row),
+                "interval": relative_text(row.influence, row.relative_influence),
                 "text": "unclear" if unclear else "",
-                "aside": f"rank {formats.ranks(*row.rank)}",
+                "aside": f"rank {numbers.ranks(*row.rank)}",
             }
         )
     low, high = ends
     if any(v["unclear"] for v in values):
         high += (high - low) * 60 / width  # room for the word "unclear" at the end of an interval
-    narrows, widens = words.short_effects(table.question)
+    narrows, widens = short_effects(table.question.measured, table.question.verdict)
     name = "relative influence" if table.relative else "influence"
     axis = x_axis(_PERCENT if table.relative else ",.4~r", ticks=5)
     title = [name, f"leaving out:  ← {widens} · {narrows} →"]
     if width <= NARROW and not whole:
         title.append(f"ranks are out of {table.family_size:,}")
     x = x_position(_with_footnotes(title, table.question.answer, width), (low, high), axis)
-    rows = Rows([row.predicate.label for row in table.rows], values, whole or width)
+    rows = Rows([table.label_of(row) for row in table.rows], values, whole or width)
     unclear_text = layer(
         {"type": "text", "align": "left", "dx": 7, "fontSize": 11, "fontStyle": "italic"},
         x=x("high"),
@@ -285,12 +296,12 @@ def _forest(table: Explanation, width: int, whole: int = 0) -> Spec:
 
 def _ranks(table: Explanation, width: int, whole: int) -> Spec:
     values = [
-        {"low": row.rank[0], "high": row.rank[1], "text": formats.ranks(*row.rank)} for row in table.rows
+        {"low": row.rank[0], "high": row.rank[1], "text": numbers.ranks(*row.rank)} for row in table.rows
     ]
     size = table.family_size
     axis = x_axis(",d", ticks=[1, size] if size > 1 else [1])
     x = x_position(f"rank, out of {size:,}", (1, max(2, size)), axis)
-    rows = Rows([row.predicate.label for row in table.rows], values, whole)
+    rows = Rows([table.label_of(row) for row in table.rows], values, whole)
     bar = layer(
         {"type": "rule", "strokeWidth": 7, "strokeCap": "round", "color": QUIET},
         x=x("low"),

@@ -13,6 +13,7 @@ from textwrap import wrap
 from typing import Literal
 
 from dpxplain.model.contrast import Verdict
+from dpxplain.model.finding import Finding
 
 MOST_ROWS = 20
 MOST_LINES = 6  # of a row's name in a chart
@@ -60,20 +61,22 @@ class Grid:
     axis: Axis | None = None
     one_line: bool = False  # the plot is given up before any cell is broken into lines
     more: str = ""  # what was left out: "… and 480 more groups"
+    folded: str = ""  # the rows stand under this heading, to be opened: "5 candidates, too noisy to tell"
 
 
 @dataclass(frozen=True)
 class View:
-    """One result, top to bottom."""
+    """One result, top to bottom; `notes` only on request."""
 
-    title: str
+    title: str  # what it is about: in bold, or quietly above a finding
     warning: str = ""
     sql: str = ""
     verdict: Verdict | None = None
+    finding: Finding | None = None  # headline and support above the table, the caveat below it
     lead: tuple[str, ...] = ()
     grid: Grid | None = None
     further: tuple[Grid, ...] = ()  # more tables, where one result has several
-    shaped_by: tuple[str, ...] = ()  # what the numbers are of
+    lines: tuple[str, ...] = ()  # quiet, below the table
     notes: tuple[str, ...] = ()
     alt: str = ""  # the chart in words, if the result has one
 

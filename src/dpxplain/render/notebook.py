@@ -11,35 +11,59 @@ from collections.abc import Sequence
 from importlib.resources import files
 
 from dpxplain.model.contrast import Verdict
+from dpxplain.model.finding import Finding
 from dpxplain.render import chart_rows, charts
-from dpxplain.render.layout import Grid
+from dpxplain.render.layout import Grid, View
 from dpxplain.render.svg import to_svg
 from dpxplain.render.views import view_of
-from dpxplain.render.words import OF_WHAT
 
 
 def as_html(result: object) -> str:
     """A self-contained fragment; displaying it reads only what was released."""
     content = view_of(result)
-    lead = list(content.lead)
-    verdict: Markup | None = None
-    if content.verdict is not None and lead:
-        verdict = el("p", badge(content.verdict), lead.pop(0))
+    finding = content.finding
     return el(
         "div",
         Markup(f"<style>{files('dpxplain.render').joinpath('notebook.css').read_text('utf-8')}</style>"),
         el("p", content.warning, class_="dpx-warning", role="alert") if content.warning else None,
-        el("p", content.title, class_="dpx-title"),
+        el("p", content.title, class_="dpx-title" if finding is None else "dpx-quiet"),
         el("p", el("code", content.sql)) if content.sql else None,
-        verdict,
-        joined(*(el("p", text) for text in lead)),
+        None if finding is None else finding_html(finding, content.verdict),
+        joined(*(el("p", text) for text in content.lead)),
         inline_svg(charts.chart(result), content.alt) if content.alt else None,
-        table(content.grid, content.title) if content.grid is not None else None,
-        joined(*(table(grid, content.title) for grid in content.further)),
-        shaping(content.shaped_by),
-        joined(*(el("p", text, class_="dpx-quiet") for text in content.notes)),
+        joined(*(_table_or_fold(grid, content.title) for grid in _grids(content))),
+        joined(*(el("p", text, class_="dpx-quiet") for text in content.lines)),
+        el("p", finding.caveat, class_="dpx-quiet") if finding is not None and finding.caveat else None,
+        fold("Notes", content.notes),
         class_="dpx",
     )
+
+
+def finding_html(finding: Finding, verdict: Verdict | None = None) -> Markup:
+    """Headline and support; the verdict's sign stands before them."""
+    sign = None if verdict is None else badge(verdict)
+    return joined(
+        el("p", sign, finding.headline, class_="dpx-headline"),
+        el("p", finding.support) if finding.support else None,
+    )
+
+
+def fold(summary: str, sentences: Sequence[str]) -> Markup | None:
+    """Sentences that open on request."""
+    if not sentences:
+        return None
+    listed = el("ul", *(el("li", text) for text in sentences))
+    return el("details", el("summary", summary), listed, class_="dpx-quiet")
+
+
+def _grids(content: View) -> list[Grid]:
+    return [*([content.grid] if content.grid is not None else []), *content.further]
+
+
+def _table_or_fold(grid: Grid, caption: str) -> Markup:
+    if not grid.folded:
+        return table(grid, caption)
+    return el("details", el("summary", grid.folded), table(grid, caption))
 
 
 class Markup(str):
@@ -85,13 +109,6 @@ def table(grid: Grid, caption: str, class_: str | None = None) -> Markup:
     return joined(
         el("div", element, class_="dpx-scroll"), el("p", grid.more, class_="dpx-more") if grid.more else None
     )
-
-
-def shaping(sentences: Sequence[str], class_: str = "dpx-quiet") -> Markup | None:
-    """What the numbers are of, in one quiet paragraph."""
-    if not sentences:
-        return None
-    return el("p", el("strong", f"{OF_WHAT}."), " ", " ".join(sentences), class_=class_)
 
 
 def badge(verdict: Verdict) -> Markup:

@@ -13,23 +13,23 @@ from typing import Any
 from dpxplain.errors import BadRequest
 from dpxplain.model.charge import gaussian_part
 from dpxplain.privacy.accounting import epsilon
-from dpxplain.render import chart_rows, charts, story_tree, words
+from dpxplain.render import chart_rows, charts, story_tree
 from dpxplain.render.layout import Column, Grid
-from dpxplain.render.notebook import Markup, badge, el, inline_svg, joined, table
-from dpxplain.render.ranking import doubt_of
-from dpxplain.render.views_results import UNCLEAR_MARK, answer_grid, explanation_grid, of_question
-from dpxplain.results import formats
+from dpxplain.render.notebook import Markup, badge, el, fold, inline_svg, joined, table
+from dpxplain.render.views_results import answer_grid, explanation_grid, explanation_grids, of_question
 from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.base import AnswerLike, QuestionLike
 from dpxplain.results.explanation import Explanation
 from dpxplain.results.question import Question
-from dpxplain.results.sentences import NOT_PRIVATE, subject
 from dpxplain.results.story import Story
-from dpxplain.results.titles import caption, question_title
+from dpxplain.words import numbers, prices
+from dpxplain.words.conditions import condition_label
+from dpxplain.words.explanations import row_sentence
+from dpxplain.words.questions import GENERAL_USE, NOT_PRIVATE
+from dpxplain.words.titles import caption, question_filter
 
 MOST_GROUPS = 30
 GroupOrder = Callable[[AnswerRow], Any]  # a key to sort by
-_FREE = "Already asked: free. This is the stored release; it was paid for when it was first asked."
 # Nothing may be fetched or run, even if a text were to escape its escaping.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
@@ -55,9 +55,9 @@ def save_report(explanation: Explanation, path: str | Path, story: Story | None 
 def report(explanation: Explanation, story: Story | None = None, order: GroupOrder | None = None) -> str:
     """The page as a text; groups as asked, or in the order given."""
     question = explanation.question
-    title = question_title(question.text, question.answer.statement, question.answer.schema)
+    title = question_filter(question.title, question.answer.statement, question.answer.schema)
     private = explanation.private and question.answer.private
-    name = formats.clean(explanation.plan.family.schema.table.name)
+    name = numbers.clean(explanation.plan.family.schema.table.name)
     head = joined(
         Markup('<meta charset="utf-8">'),
         Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
@@ -69,12 +69,13 @@ def report(explanation: Explanation, story: Story | None = None, order: GroupOrd
     main = el(
         "main",
         _opening(explanation, title, name),
-        _of_what(explanation),
-        _how_to_read(explanation, story),
-        _answer(question, order),
+        _explanation(explanation),
+        None if story is None else _story(story),
         _question(question),
-        _explanation(explanation, story),
+        _answer(question, order),
         _cost(explanation, story),
+        _notes(explanation),
+        _how_to_read(explanation, story),
         _closing(explanation, story),
     )
     warning = None
@@ -89,57 +90,46 @@ def report(explanation: Explanation, story: Story | None = None, order: GroupOrd
 
 
 def _opening(explanation: Explanation, title: str, name: str) -> Markup:
-    question = explanation.question
-    of_explanation = caption(question.answer.schema, explanation.entry, explanation.confidence)
+    """The finding first, below the question that it answers."""
+    finding, question = explanation.finding, explanation.question
     return el(
         "header",
         el("p", "DPXPlain", el("span", f" · a private explanation of {name}"), class_="brand"),
-        el("h1", title),
-        el("p", badge(question.verdict), " ", formats.clean(words.here(question)), class_="lead"),
-        el("p", formats.clean(question.note), class_="note") if question.note else None,
-        _in_general(question),
-        el("p", f"Explanation: {of_explanation}", class_="quiet"),
+        el("p", badge(question.verdict), " ", title, class_="asked"),
+        el("h1", finding.headline),
+        el("p", finding.support, class_="lead") if finding.support else None,
+        el("p", finding.caveat, class_="quiet"),
+        el("p", numbers.clean(question.note), class_="note") if question.note else None,
     )
 
 
-def _in_general(question: QuestionLike) -> Markup | None:
-    """The second verdict, on the population, where it was asked."""
-    if not question.population:
-        return None
-    if question.in_general is None:
-        return el("p", formats.clean(question.general_finding), class_="note")
-    verdict = badge(question.in_general.verdict)
-    return el("p", "In general: ", verdict, " ", formats.clean(question.general_finding), class_="lead")
-
-
 def _how_to_read(explanation: Explanation, story: Story | None) -> Markup:
-    example = formats.clean(explanation.rows[0].predicate.label) if explanation.rows else "sex = Female"
-    name = explanation.question.measured
+    schema, name = explanation.plan.family.schema, explanation.question.measured
+    example = "sex = Female"
+    if explanation.rows:
+        example = condition_label(explanation.rows[0].predicate, schema)
     items = (
         (
             "Noise on purpose.",
-            "Every number here carries random noise, so that what this page can reveal about "
-            f"{_protected(explanation)} is limited by a measured amount (section 4). This is differential "
+            "Every number here carries random noise, so that this page reveals little about "
+            f"{_protected(explanation)}. How little is measured under “What it cost”. This is differential "
             "privacy.",
         ),
         (
             "Dots and lines.",
-            "A dot is the noisy number that was released. The line through it is where the true number lies, "
-            f"with {_confidence(explanation, story)}; a short line means little noise.",
+            "A dot is the noisy number. The true number lies somewhere on the line through "
+            f"it, with {_confidence(explanation, story)}. A short line means little noise.",
         ),
         (
             "Filled or hollow.",
-            "A hollow dot marked “unclear” has a line that crosses the bold one: noise alone may explain it.",
+            "A hollow dot is unclear: its line crosses the bold one, so noise alone may explain it.",
         ),
         (
             "Conditions.",
-            f"A condition picks out rows, such as {example}. Its influence says what leaving these rows out "
-            f"does to the {name}; its rank is among all {explanation.family_size:,} conditions compared.",
+            f"A condition picks out rows, such as {example}. The chart shows what leaving these rows out "
+            f"does to the {name}. Conditions overlap, so their effects do not add up.",
         ),
-        (
-            "What it does not say.",
-            f"{_covered(explanation)} And a high influence is not proof of cause.",
-        ),
+        ("What it does not say.", f"{_covered(explanation)} A large effect is not proof of cause."),
     )
     return el(
         "aside",
@@ -153,12 +143,16 @@ def _how_to_read(explanation: Explanation, story: Story | None) -> Markup:
 def _confidence(explanation: Explanation, story: Story | None) -> str:
     """The confidence of all intervals, or that of each section where they differ."""
     question = explanation.question
-    sections = {"1": question.answer.confidence, "2": question.confidence, "3": explanation.confidence}
-    if story is not None and story.confidence != explanation.confidence:
-        sections["3 (step by step)"] = story.confidence
+    sections = {
+        "What explains it": explanation.confidence,
+        "Is it more than noise": question.confidence,
+        "The answer": question.answer.confidence,
+    }
+    if story is not None:
+        sections["Step by step"] = story.confidence
     if len(set(sections.values())) == 1:
-        return f"{formats.level(explanation.confidence)} confidence"
-    *parts, last = (f"{formats.level(value)} in section {name}" for name, value in sections.items())
+        return f"{numbers.level(explanation.confidence)} confidence"
+    *parts, last = (f"{numbers.level(value)} in “{name}”" for name, value in sections.items())
     return f"a confidence of {', '.join(parts)} and {last}"
 
 
@@ -173,14 +167,12 @@ def _has_general_column(answer: AnswerLike) -> bool:
     return isinstance(answer, Answer) and answer.population and not answer.not_general
 
 
-def _of_what(explanation: Explanation) -> Markup:
-    return el(
-        "aside",
-        el("h2", words.OF_WHAT, id="of-what"),
-        el("ul", *(el("li", text) for text in explanation.shaped_by)),
-        class_="of-what",
-        aria_labelledby="of-what",
-    )
+def _notes(explanation: Explanation) -> Markup:
+    """Everything that a reader may ask of the numbers, to be opened."""
+    answer = explanation.question.answer
+    general = (answer.general_basis, GENERAL_USE) if _has_general_column(answer) else ()
+    notes = tuple(dict.fromkeys((*explanation.finding.notes, *general)))
+    return _section("Notes", fold("How these numbers were counted", notes))
 
 
 def _answer(question: QuestionLike, order: GroupOrder | None) -> Markup:
@@ -203,20 +195,13 @@ def _answer(question: QuestionLike, order: GroupOrder | None) -> Markup:
         table(replace(answer_grid(answer, visible_rows), more=""), caption_of_table),
         el(
             "details",
-            el("summary", f"The other {words.counted(len(left_out), 'group')}"),
+            el("summary", f"The other {numbers.counted(len(left_out), 'group')}"),
             table(replace(answer_grid(answer, left_out), more=""), caption_of_table),
         )
         if left_out
         else None,
-        *(el("p", formats.clean(note), class_="quiet") for note in _answer_notes(answer)),
-        el("p", _FREE, class_="quiet") if answer.free else None,
+        *(el("p", numbers.clean(note), class_="quiet") for note in answer.notes),
     )
-
-
-def _answer_notes(answer: Answer) -> tuple[str, ...]:
-    """What HAVING left out, what the intervals promise, and how to read them in general."""
-    promise = words.each_interval(answer.confidence, subject(answer.statement.query, answer.schema))
-    return (*answer.notes, promise, *words.population_notes([answer]))
 
 
 def _visible_groups(answer: Answer, rows: Sequence[AnswerRow], of_question: set[Any]) -> list[AnswerRow]:
@@ -232,97 +217,87 @@ def _question(question: QuestionLike) -> Markup:
     assert isinstance(question, Question)
     grid = of_question(question).grid
     assert grid is not None
+    finding = question.finding
     return _section(
         "Is it more than noise?",
-        el("p", formats.clean(question.finding)),
+        el("p", str(finding)),
         _figure(
             lambda width: charts.question_chart(question, width=width),
-            formats.clean(question.finding),
+            str(finding),
             "The bold line is what the question compares with.",
         ),
         table(grid, f"The released {question.measured} and its interval"),
-        el("p", f"Free: it reads only what was released already. {words.scope(question)}", class_="quiet"),
-        *(el("p", formats.clean(note), class_="quiet") for note in words.general_notes(question)),
     )
 
 
 def _story(story: Story) -> Markup:
     """The story in words, as a chart and as a table."""
     sentences = story_tree.sentences(story)
-    return joined(
-        el("h3", "The same, step by step"),
+    return _section(
+        "Step by step",
         el("ol", *(el("li", sentence) for sentence in sentences), class_="sentences"),
         _figure(
             lambda width: charts.chart(story, width=width),
             " ".join(sentences),
-            f"The {story.question.measured} among parts of the rows; the bold line is that of all of them.",
+            f"The {story.question.measured} in parts of the rows. The bold line marks its value in all rows.",
         ),
         table(story_tree.story_grid(story), "Story table"),
-        *(el("p", note, class_="quiet") for note in story_tree.notes(story)[:2]),
     )
 
 
-def _explanation(explanation: Explanation, story: Story | None) -> Markup:
-    sentences = [words.row_sentence(explanation, row) for row in explanation.rows]
-    gaps, name = words.tells_gaps(explanation), explanation.question.measured
-    unclear = any(map(words.is_unclear, explanation.rows))
-    labels = [formats.clean(row.predicate.label) for row in explanation.rows]
-    return _section(
-        "What explains it?",
-        el("p", el("strong", doubt_of(explanation))) if doubt_of(explanation) else None,
-        el("p", words.gap_meaning(explanation)) if gaps else None,
-        _figure(
-            lambda width: charts.gap_chart(explanation, width=width),
-            " ".join(sentences),
-            f"What the {name} would be without these rows. The bold line is what it is.",
+def _explanation(explanation: Explanation) -> Markup:
+    """The chart and the table of what each condition does; a table of noise is folded."""
+    explained, name = explanation.explained, explanation.question.measured
+    sentences = [row_sentence(explained, explanation.effect_of(row)) for row in explanation.rows]
+    caption = (
+        "Influence against a bold zero line, and rank among all conditions."
+        if explanation.by_influence
+        else f"How much of the {name} goes away without the rows of each condition."
+    )
+    first, *further = explanation_grids(explanation, most=len(explanation.rows))
+    content = joined(
+        _figure(lambda width: charts.chart(explanation, width=width), " ".join(sentences), caption),
+        table(replace(first, folded=""), "Explanation table"),
+        *(el("details", el("summary", grid.folded), table(grid, "Unclear conditions")) for grid in further),
+    )
+    if first.folded:
+        content = el("details", el("summary", first.folded), content)
+    influence = None
+    if not explanation.by_influence:
+        ranked = explanation.sorted_by_influence()
+        influence = el(
+            "details",
+            el("summary", "Influence and rank"),
+            _figure(lambda width: charts.influence_chart(ranked, width=width), " ".join(sentences)),
+            table(explanation_grid(ranked, ranked.rows), "Influence and rank"),
         )
-        if gaps
-        else None,
-        el("p", formats.clean(words.influence_meaning(explanation))),
-        _figure(
-            lambda width: charts.explanation_chart(explanation, width=width),
-            " ".join(sentences),
-            "Influence against a bold zero line, and rank among all conditions.",
-        ),
-        table(explanation_grid(explanation, most=len(explanation.rows)), "Explanation table"),
-        el("p", UNCLEAR_MARK, class_="quiet") if unclear else None,
-        el(
-            "ol",
-            *(el("li", *_emphasised(label, text)) for label, text in zip(labels, sentences, strict=True)),
-            class_="sentences",
-        ),
-        el("p", words.mechanism(explanation), class_="quiet"),
-        el("p", _free(explanation), class_="quiet") if explanation.free else None,
-        None if story is None else _story(story),
+    order = explanation.order_note
+    return _section(
+        "What explains it?", content, el("p", order, class_="quiet") if order else None, influence
     )
-
-
-def _emphasised(label: str, text: str) -> tuple[str, ...]:
-    before, name, after = text.partition(label)
-    return before, el("strong", name), after
-
-
-def _free(explanation: Explanation) -> str:
-    return words.table_cost(explanation) if explanation.mechanism == "marginals" else _FREE
 
 
 def _cost(explanation: Explanation, story: Story | None) -> Markup:
     answer, schema = explanation.question.answer, explanation.plan.family.schema
     privacy = schema.privacy
     rows = [("answer", str(spend), f"{spend.rho:.6g}") for spend in answer.spends]
-    rows.append(("question", "reads the released answer", "free"))
+    rows.append(("question", "uses the answer", "free"))
     if explanation.mechanism == "marginals" and explanation.free:
-        rows.append(("preparation", "noisy cells, once for every why", f"{explanation.rho:.6g}"))
-        rows.append(("explanation", "reads what was prepared", "free"))
+        rows.append(
+            ("preparation", "noisy numbers, paid once for all explanations", f"{explanation.rho:.6g}")
+        )
+        rows.append(("explanation", "uses the preparation", "free"))
     rows += [("explanation", str(spend), f"{spend.rho:.6g}") for spend in explanation.spends]
     releases = [(answer.rho, answer.spends), (explanation.rho, explanation.entry.spends)]
     if story is not None:
         others = [entry for entry in story.entries if entry.id != explanation.id]
-        rows += [("story", "noisy cells, once for every story", f"{entry.rho:.6g}") for entry in others]
+        rows += [
+            ("story", "noisy numbers, paid once for all stories", f"{entry.rho:.6g}") for entry in others
+        ]
         releases += [(entry.rho, entry.spends) for entry in others]
     total = math.fsum(rho for rho, _ in releases)
     gaussian = sum(gaussian_part(rho, spends) for rho, spends in releases)
-    shown_epsilon = formats.at_most(epsilon(total, privacy.delta, gaussian))
+    shown_epsilon = numbers.at_most(epsilon(total, privacy.delta, gaussian))
     rows.append(("together", "", f"{total:.6g}"))
     grid = Grid((Column("step"), Column("mechanism"), Column("ρ", "right")), tuple(rows))
     return _section(
@@ -335,17 +310,17 @@ def _cost(explanation: Explanation, story: Story | None) -> Markup:
         table(grid, "Privacy budget spent, by mechanism", class_="sum"),
         el(
             "p",
-            f"Together {formats.rho(total)} of the whole budget of {privacy.rho:.6g}. In other words: "
+            f"Together {numbers.rho(total)} of the whole budget of {privacy.rho:.6g}. In other words: "
             f"(ε, δ)-differential privacy with ε = {shown_epsilon} at "
             f"δ = {privacy.delta:g}, for {_protected(explanation)}.",
         ),
-        el("p", words.discovered_delta(privacy.delta, 2 * privacy.delta)) if schema.discovered else None,
+        el("p", prices.discovered_delta(privacy.delta, 2 * privacy.delta)) if schema.discovered else None,
     )
 
 
 def _protected(explanation: Explanation) -> str:
     unit = explanation.plan.family.schema.privacy.unit
-    return "any one row of the data" if unit == "row" else f"all rows of any one {formats.clean(unit)}"
+    return "any one row of the data" if unit == "row" else f"all rows of any one {numbers.clean(unit)}"
 
 
 def _closing(explanation: Explanation, story: Story | None) -> Markup:
@@ -353,7 +328,7 @@ def _closing(explanation: Explanation, story: Story | None) -> Markup:
     step = "preparation" if explanation.mechanism == "marginals" else "explanation"
     return el(
         "footer",
-        el("p", el("strong", words.CAVEAT)),
+        el("p", caption(answer.schema, explanation.entry, explanation.confidence)),
         el(
             "p",
             f"Answer {answer.id} and {step} {explanation.id} in the ledger, mechanism "
@@ -367,11 +342,11 @@ def _section(title: str, *parts: str | None) -> Markup:
     return el("section", el("h2", title), joined(*parts))
 
 
-def _figure(draw: Callable[[int], chart_rows.Spec], alt: str, caption: str) -> Markup:
+def _figure(draw: Callable[[int], chart_rows.Spec], alt: str, caption: str = "") -> Markup:
     """The chart twice, for wide and for narrow screens; style sheets show one of them."""
     return el(
         "figure",
         inline_svg(draw(chart_rows.WIDE), alt, "dpx-chart wide"),
         inline_svg(draw(chart_rows.PHONE), alt, "dpx-chart phone"),
-        el("figcaption", caption),
+        el("figcaption", caption) if caption else None,
     )

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpxplain.model.contrast import Verdict
 from dpxplain.phases.tell_story import StoryLine
 from dpxplain.privacy.marginals.story_gaps import Gap
-from dpxplain.render import words
 from dpxplain.render.layout import MOST_ROWS, Axis, Column, Grid, Mark, View, span, view
-from dpxplain.results import formats
-from dpxplain.results.sentences import NOT_PRIVATE
 from dpxplain.results.story import Story, StoryPreview
+from dpxplain.words import numbers
+from dpxplain.words.findings import in_general
+from dpxplain.words.prices import price
+from dpxplain.words.questions import NOT_PRIVATE
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class Branch:
     level: int = 0
     step: StoryLine | None = None
     is_rest: bool = False
-    unit: formats.Unit = formats.PLAIN
+    unit: numbers.Unit = numbers.PLAIN
 
     @property
     def text(self) -> str:
@@ -52,84 +51,31 @@ def tree(story: Story) -> list[Branch]:
     """All rows, then for each step the rows that meet its condition, then backwards those that do not."""
     numbered = list(enumerate(story.steps, 1))
     unit = story.question.unit
-    down = [Branch(_label(step), step.inside, level, step, unit=unit) for level, step in numbered]
+    down = [Branch(story.label(step), step.inside, level, step, unit=unit) for level, step in numbered]
     back = [
-        Branch(f"without {_label(step)}", step.rest, level, step, is_rest=True, unit=unit)
+        Branch(f"without {story.label(step)}", step.rest, level, step, is_rest=True, unit=unit)
         for level, step in numbered
     ]
     return [Branch("all rows", story.gap, unit=unit), *down, *reversed(back)]
 
 
 def sentences(story: Story) -> list[str]:
-    """The story in words, a sentence or two for each step, and what remains."""
-    name, unit = story.question.measured, story.question.unit
-    lines = [f"The {name} is {_gap_text(story.gap, unit)}."]
-    if not story.steps:
-        return [*lines, _ending(story, [])]
-    first, *others = story.steps
-    # Nothing explains a gap that is not there, or that points the other way.
-    does = "explain" if story.question.verdict is Verdict.REAL else f"raise the {name}"
-    lines.append(
-        f"{_label(first)} is estimated to {does} most: without its {_rows(first.inside)} rows, the {name} "
-        f"would be {_interval(first.rest, unit)}; among them it is {_interval(first.inside, unit)}."
-    )
-    for step in others:
+    """The story in words: its finding, then a sentence for each further step."""
+    unit, name = story.question.unit, story.question.measured
+    lines = [str(story.finding)]
+    for step in story.steps[1:]:
         lines.append(
-            f"Within these, {_label(step)} is estimated to {does} most: among its {_rows(step.inside)} rows "
-            f"the {name} is {_interval(step.inside, unit)}, among the others of them "
-            f"{_interval(step.rest, unit)}."
+            f"Within these, {story.phrase(step)}: among its {_rows(step.inside)} rows the {name} is "
+            f"{unit.span(*step.inside.interval)}, among the others {unit.span(*step.rest.interval)}."
         )
-    ending = _ending(story, story.steps)
-    remains = f"What remains among the {_rows(first.rest)} rows without {_label(first)}"
-    return [*lines, *([ending] if ending else []), f"{remains}: a {name} of {_gap_text(first.rest, unit)}."]
-
-
-def _ending(story: Story, steps: Sequence[StoryLine]) -> str:
-    """Why the story ends before its last level; empty where it does not."""
-    if not story.ends_in_noise:
-        return ""
-    where = "Within these no further" if steps else "No"
-    return f"{where} condition lowers the {story.question.measured} by clearly more than privacy noise."
-
-
-def _label(step: StoryLine) -> str:
-    return formats.clean(step.condition.label)
-
-
-def _interval(gap: Gap, unit: formats.Unit) -> str:
-    return unit.interval(*gap.interval)
-
-
-def _gap_text(gap: Gap, unit: formats.Unit) -> str:
-    return f"{unit.number(gap.estimate, gap.interval[1] - gap.interval[0])} ({_interval(gap, unit)})"
+    if story.steps and story.ends_in_noise and len(story.steps) > 1:
+        lines.append("Nothing else clearly shrinks it.")
+    return lines
 
 
 def _rows(gap: Gap) -> str:
     low, high = gap.rows
-    return formats.interval(round(low), round(high))
-
-
-def notes(story: Story) -> list[str]:
-    """What the intervals promise, what it cost, and what it does not say."""
-    number = sum(family.size for family in story.plan.families)
-    cost = (
-        f"Free: read off what was prepared once for {_prices(story)}."
-        if story.free
-        else f"{words.cost(story.rho, story.spends)}. Every further story and why on this answer is free."
-    )
-    return [
-        f"{formats.level(story.confidence)} intervals, which hold together for all {number:,} conditions "
-        "that the steps chose from. Which of them comes first is an estimate.",
-        cost,
-        words.CAVEAT,
-    ]
-
-
-def _prices(story: Story) -> str:
-    """The price of each preparation that the story was read off."""
-    prices = [formats.rho(entry.rho) for entry in story.entries]
-    together = f", together {formats.rho(story.rho)}" if len(prices) > 1 else ""
-    return f"{' and for '.join(prices)}{together}"
+    return numbers.interval(round(low), round(high))
 
 
 def story_grid(story: Story) -> Grid:
@@ -152,15 +98,17 @@ def story_grid(story: Story) -> Grid:
 
 @view.register
 def of_story(story: Story, most: int = MOST_ROWS) -> View:
-    question = story.question
+    question, (_, *further) = story.question, sentences(story)
+    finding = story.finding
     return View(
-        title=f"The story of: {formats.clean(question.text)}",
+        title=f"Step by step: {question.title}",
         warning="" if story.private and question.answer.private else NOT_PRIVATE,
         verdict=question.verdict,
-        lead=(*words.verdicts(question), *sentences(story)),
-        grid=story_grid(story),
-        shaped_by=story.shaped_by,
-        notes=(*notes(story), *words.general_notes(question)),
+        finding=finding,
+        lead=tuple(further),
+        grid=story_grid(story) if story.steps else None,
+        lines=tuple(filter(None, (in_general(question.comparison),))),
+        notes=finding.notes,
         alt=" ".join(sentences(story)),
     )
 
@@ -169,16 +117,16 @@ def of_story(story: Story, most: int = MOST_ROWS) -> View:
 def of_story_preview(preview: StoryPreview, most: int = MOST_ROWS) -> View:
     return View(
         title="Preview of a story: nothing is spent",
-        lead=(formats.clean(preview.question), *words.price(preview.price), expected_story(preview)),
+        lead=(numbers.clean(preview.question), *price(preview.price), expected_story(preview)),
     )
 
 
 def expected_story(preview: StoryPreview) -> str:
     """How deep and how precise a story will be."""
-    steps = words.counted(preview.levels, "step")
-    where = "" if preview.rows_in_group is None else f" where each group has {preview.rows_in_group:,}"
+    steps = numbers.counted(preview.levels, "step")
+    where = "" if preview.rows_in_group is None else f" in groups of {preview.rows_in_group:,}"
+    margin = preview.unit.about(preview.gap_margin, preview.gap_margin)
     return (
-        f"Expected: up to {steps}, chosen from {preview.predicates:,} conditions; numbers of rows to about "
-        f"±{formats.number(preview.rows_margin)}, and the {preview.measured} among them to about "
-        f"±{preview.unit.number(preview.gap_margin)}{where} (together {formats.level(preview.confidence)})."
+        f"Up to {steps}, chosen from {preview.predicates:,} conditions. Each {preview.measured} will be "
+        f"accurate to about ±{margin}{where}, each number of rows to ±{numbers.number(preview.rows_margin)}."
     )

@@ -211,11 +211,9 @@ def _draw_mark(
             x2 = _place(row[encoding["x2"]["field"]], encoding["x"], width) if "x2" in encoding else x
             ends = {"x1": _number(x), "x2": _number(x2), "y1": _number(y1), "y2": _number(y2)}
             cap = mark.get("strokeCap")
-            drawing.elements.append(
-                _element(
-                    "line", stroke=color, stroke_width=f"{mark['strokeWidth']:g}", stroke_linecap=cap, **ends
-                )
-            )
+            stroke = {"stroke": color, "stroke_width": f"{mark['strokeWidth']:g}", "stroke_linecap": cap}
+            opacity = mark.get("strokeOpacity")
+            drawing.elements.append(_element("line", **stroke, stroke_opacity=opacity, **ends))
         case "tick":
             assert middle is not None
             corner = {"x": _number(x - mark["thickness"] / 2), "y": _number(middle - mark["size"] / 2)}

@@ -25,17 +25,17 @@ _PLOT = (12, 40)  # the narrowest and the widest
 _WRAPPED = (14, 26)  # a column that wraps: as narrow as its longest word, within these
 _GAP = 3  # between two columns
 
-# Verdicts differ in shape and word too, so that they read without colour.
+# Verdicts differ in shape too, and the headline says them in words.
 _BADGES = {
-    Verdict.REAL: ("● not just noise", "bold cyan"),
-    Verdict.UNCLEAR: ("○ unclear", "bold yellow"),
-    Verdict.REVERSED: ("◆ the other way", "bold magenta"),
+    Verdict.REAL: ("●", "bold cyan"),
+    Verdict.UNCLEAR: ("○", "bold yellow"),
+    Verdict.REVERSED: ("◆", "bold magenta"),
 }
 
 
-def renderable(result: object) -> RenderableType:
-    """Any result as something Rich can print: answers, questions, explanations, previews, truths, budgets."""
-    return _Renderable(view_of(result))
+def renderable(result: object, *, notes: bool = False, hint: str = "") -> RenderableType:
+    """Any result as something Rich can print; `hint` says how to see its notes where they are not shown."""
+    return _Renderable(view_of(result), notes=notes, hint=hint)
 
 
 def history_table(entries: Sequence[Entry]) -> RenderableType:
@@ -58,57 +58,70 @@ def as_text(result: object) -> str:
         highlight=False,
         legacy_windows=False,
     )
-    console.print(renderable(result))
+    console.print(renderable(result, hint="More: .finding.notes"))
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines()).strip("\n")
 
 
 class _Renderable:
     """A view, laid out when the width is known."""
 
-    def __init__(self, content: View) -> None:
+    def __init__(self, content: View, *, notes: bool = False, hint: str = "") -> None:
         self.content = content
+        self.notes = notes
+        self.hint = hint
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = min(options.max_width, WIDEST)
-        yield Padding(Group(*_parts(self.content, width)), (0, 0, 0, 0), expand=False)
+        parts = _parts(self.content, width, notes=self.notes, hint=self.hint)
+        yield Padding(Group(*parts), (0, 0, 0, 0), expand=False)
 
 
-def _parts(content: View, width: int) -> list[RenderableType]:
+def _parts(content: View, width: int, *, notes: bool, hint: str) -> list[RenderableType]:
     parts: list[RenderableType] = []
     if content.warning:
         parts += [Text(f" {content.warning} ", "bold white on red"), Text("")]
-    parts.append(Text(content.title, "bold"))
-    if content.sql:
-        parts.append(Text(content.sql, "dim"))
-    lead = list(content.lead)
-    if content.verdict is not None and lead:
-        badge, style = _BADGES[content.verdict]
-        parts.append(Text.assemble((badge, style), "  ", lead.pop(0)))
-    parts += [part for text in lead for part in (*([Text("")] if content.verdict else []), Text(text))]
-    for grid in (*([content.grid] if content.grid else []), *content.further):
-        parts.append(_table(grid, width))
+    parts += _opening(content)
+    grids = [*([content.grid] if content.grid else []), *content.further]
+    # A quiet line about the table stands right below it: findings are to fit in few lines.
+    is_close = bool(content.lines) and content.finding is not None
+    for position, grid in enumerate(grids, 1):
+        if grid.folded and not notes:
+            blank = [] if isinstance(parts[-1], Padding) else [Text("")]
+            parts += [*blank, Text(f"  ▸ {grid.folded}", "italic"), Text("")]
+            continue
+        below = 0 if is_close and position == len(grids) and not grid.more else 1
+        parts.append(Padding(_table(grid, width), (1, 0, below, 1), expand=False))
         if grid.more:
             parts += [Text(f"  {grid.more}", "italic"), Text("")]
-    if content.shaped_by:
-        parts.append(_indented("Of what: ", content.shaped_by))
-    parts += [Text(note, "dim") for note in content.notes]
+    parts += [Text(line, "dim") for line in content.lines]
+    if content.finding is not None and content.finding.caveat:
+        more = f"  {hint}" if hint and content.notes and not notes else ""
+        parts.append(Text(f"{content.finding.caveat}{more}", "dim"))
+    if notes and content.notes:
+        parts += [Text(""), Text("Notes", "bold"), *(Text(f"- {note}", "dim") for note in content.notes)]
     # Titles and sentences are wrapped at a width that the eye can follow.
     return [
-        part if getattr(part, "box", None) else Padding(part, (0, max(0, width - USUAL), 0, 0))
+        part if isinstance(part, Padding) else Padding(part, (0, max(0, width - USUAL), 0, 0))
         for part in parts
     ]
 
 
-def _indented(heading: str, sentences: Sequence[str]) -> Table:
-    """Quiet sentences, one below the other, beside their heading."""
-    lines = Table.grid()
-    for number, sentence in enumerate(sentences):
-        lines.add_row(Text("" if number else heading, "dim bold"), Text(sentence, "dim"))
-    return lines
+def _opening(content: View) -> list[RenderableType]:
+    """Title, finding and lead: of a finding the headline is in bold, with the verdict's sign before it."""
+    finding = content.finding
+    parts: list[RenderableType] = [Text(content.title, "bold" if finding is None else "dim")]
+    if content.sql:
+        parts.append(Text(content.sql, "dim"))
+    if finding is not None:
+        sign, style = _BADGES[content.verdict] if content.verdict is not None else ("", "")
+        headline = Text.assemble((f"{sign} ", style) if sign else "", (finding.headline, "bold"))
+        parts += [headline, *([Text(finding.support)] if finding.support else [])]
+    parts += [Text(text) for text in content.lead]
+    return parts
 
 
 def _table(grid: Grid, width: int) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=True, padding=(0, 1), header_style="bold", border_style="dim")
+    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1), header_style="bold", border_style="dim")
     widths, plot = fit(grid, width)
     # Ranks read best to the right of the plot, everything else to its left.
     has_ranks = bool(grid.columns) and grid.columns[-1].name.startswith("rank of ")

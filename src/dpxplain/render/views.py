@@ -10,9 +10,8 @@ from dpxplain.model.dates import edge_text
 from dpxplain.model.schema import Column as DeclaredColumn
 from dpxplain.model.schema import Schema
 from dpxplain.privacy.accounting import epsilon, epsilons
-from dpxplain.render import words
 from dpxplain.render.layout import MOST_ROWS, Column, Grid, View, view
-from dpxplain.results import formats
+from dpxplain.words import numbers, prices
 
 _MOST_VALUES = 12
 
@@ -41,16 +40,16 @@ def of_budget(budget: Budget, most: int = MOST_ROWS) -> View:
         ("left", budget.remaining, epsilon.remaining),
         ("limit", budget.limit, epsilon.limit),
     )
-    rows = tuple((name, f"{rho:.6g}", formats.at_most(of_rho)) for name, rho, of_rho in amounts)
+    rows = tuple((name, f"{rho:.6g}", numbers.at_most(of_rho)) for name, rho, of_rho in amounts)
     share = budget.spent / budget.limit if budget.limit else 1.0
     return View(
         title="Privacy budget",
-        lead=(f"{formats.rho(budget.spent)} of {budget.limit:.6g} is spent ({_spent_share(share)}).",),
+        lead=(f"{numbers.rho(budget.spent)} of {budget.limit:.6g} is spent ({_spent_share(share)}).",),
         grid=Grid((Column(""), Column("ρ", "right"), Column(f"ε at δ = {budget.delta:g}", "right")), rows),
-        notes=(
-            words.EPSILON,
+        lines=(
+            prices.EPSILON,
             *(
-                (words.discovered_delta(budget.discovered_delta, budget.total_delta),)
+                (prices.discovered_delta(budget.discovered_delta, budget.total_delta),)
                 if budget.discovered_delta
                 else ()
             ),
@@ -77,7 +76,7 @@ def of_history(entries: list[Entry], most: int = 1_000) -> View:
             *((_version(e),) if has_versions else ()),
             f"{e.time:%Y-%m-%d %H:%M}",
             e.kind,
-            formats.clean(e.description),
+            numbers.clean(e.description),
             f"{e.rho:.6g}",
             f"{e.total_rho:.6g}",
             "interrupted or running" if e.state == "reserved" else e.state,
@@ -94,7 +93,7 @@ def of_history(entries: list[Entry], most: int = 1_000) -> View:
         Column("total", "right"),
         Column("state"),
     )
-    more = words.more(len(entries) - len(latest), "earlier entry")
+    more = numbers.more(len(entries) - len(latest), "earlier entry")
     return View(
         title="History",
         lead=() if rows else ("Nothing was asked yet.",),
@@ -103,7 +102,7 @@ def of_history(entries: list[Entry], most: int = 1_000) -> View:
 
 
 def _version(entry: Entry) -> str:
-    return "not recorded" if entry.version is None else formats.clean(entry.version) or "unnamed"
+    return "not recorded" if entry.version is None else numbers.clean(entry.version) or "unnamed"
 
 
 @view.register
@@ -112,31 +111,31 @@ def of_schema(schema: Schema, most: int = 1_000) -> View:
     has_meanings = any(column.meaning for _, column in declared)
     rows = tuple(
         (
-            formats.clean(name),
-            *((formats.clean(column.meaning),) if has_meanings else ()),
+            numbers.clean(name),
+            *((numbers.clean(column.meaning),) if has_meanings else ()),
             _domain(column),
             _range(column),
         )
         for name, column in declared[:most]
     ) + tuple(
-        (formats.clean(name), *(("",) if has_meanings else ()), "not known: dpxplain discover", "")
+        (numbers.clean(name), *(("",) if has_meanings else ()), "not known: dpxplain discover", "")
         for name in schema.unknown
         if name not in schema.columns
     )
     meaning = (Column("meaning", wrap=True),) if has_meanings else ()
     columns = (Column("column"), *meaning, Column("values or bins", wrap=True), Column("numbers"))
     privacy = schema.privacy
-    person = f"all rows of one {formats.clean(privacy.unit)}, of which {privacy.max_rows} are used"
+    person = f"all rows of one {numbers.clean(privacy.unit)}, of which {privacy.max_rows} are used"
     protected = "one row" if privacy.unit == "row" else person
     return View(
-        title=f"Schema of {formats.clean(schema.table.name)}",
+        title=f"Schema of {numbers.clean(schema.table.name)}",
         lead=("What the curator declared; all of it is public.",),
-        grid=Grid(columns, rows, more=words.more(len(declared) - most, "further column")),
-        notes=(
-            f"Budget: {formats.rho(privacy.rho)}, which is ε = "
-            f"{formats.at_most(epsilon(privacy.rho, privacy.delta))} at δ = {privacy.delta:g}. "
+        grid=Grid(columns, rows, more=numbers.more(len(declared) - most, "further column")),
+        lines=(
+            f"Budget: {numbers.rho(privacy.rho)}, which is ε = "
+            f"{numbers.at_most(epsilon(privacy.rho, privacy.delta))} at δ = {privacy.delta:g}. "
             f"Protected: {protected} ({privacy.neighbours} neighbours).",
-            *((words.DISCOVERY_DELTA.format(privacy.delta),) if schema.unknown else ()),
+            *((prices.DISCOVERY_DELTA.format(privacy.delta),) if schema.unknown else ()),
         ),
     )
 
@@ -146,7 +145,7 @@ def _domain(column: DeclaredColumn) -> str:
     domain = column.domain
     if domain is None:
         return ""
-    text = ", ".join(formats.clean(column.text(value)) for value in domain[:_MOST_VALUES])
+    text = ", ".join(numbers.clean(column.text(value)) for value in domain[:_MOST_VALUES])
     hidden = len(domain) - _MOST_VALUES
     return f"{text} and {hidden:,} more" if hidden > 0 else text
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from dpxplain.render.layout import MOST_ROWS, Column, Grid, View, view
-from dpxplain.results import formats
 from dpxplain.results.check_warnings import SchemaWarning
 from dpxplain.results.schema_check import NOT_PRIVATE, SchemaCheck
+from dpxplain.words import numbers
 
 _SHARES = {
     "NULL": "null",
-    "outside": "outside",
-    "no number": "not_numbers",
-    "clamped low": "clamped_low",
-    "clamped high": "clamped_high",
+    "in no group": "outside",
+    "not a number": "not_numbers",
+    "capped low": "clamped_low",
+    "capped high": "clamped_high",
 }
 
 
@@ -22,21 +22,21 @@ _SHARES = {
 def of_schema_check(check: SchemaCheck, most: int = MOST_ROWS) -> View:
     notes = [part for i, w in enumerate(check.warnings, 1) for part in warning_lines(i, w)]
     return View(
-        title=f"Schema check of {formats.clean(check.schema.table.name)}",
+        title=f"Schema check of {numbers.clean(check.schema.table.name)}",
         warning=NOT_PRIVATE,
         lead=(check_in_words(check),),
         grid=shares_grid(check),
-        notes=tuple(notes),
+        lines=tuple(notes),
     )
 
 
 def check_in_words(check: SchemaCheck) -> str:
     """The verdict in one sentence."""
-    rows = f"{check.rows:,} rows read"
+    rows = f"{check.rows:,} rows read."
     if check.fits:
-        return f"{rows}; all of them fit the schema."
+        return f"{rows} All of them fit the schema."
     count = len(check.warnings)
-    return f"{rows}; {count} {'thing does' if count == 1 else 'things do'} not fit."
+    return f"{rows} {count} warning{'' if count == 1 else 's'}."
 
 
 def shares_grid(check: SchemaCheck) -> Grid:
@@ -45,7 +45,7 @@ def shares_grid(check: SchemaCheck) -> Grid:
     shares = {name: key for name, key in _SHARES.items() if any(r[key] is not None for r in records)}
     columns = (Column("column"), *(Column(name, "right") for name in shares), Column("values seen", "right"))
     rows = (
-        (formats.clean(record["column"]), *(_share(record[key]) for key in shares.values()), _seen(record))
+        (numbers.clean(record["column"]), *(_share(record[key]) for key in shares.values()), _seen(record))
         for record in records
     )
     return Grid(columns, tuple(rows))
@@ -54,8 +54,8 @@ def shares_grid(check: SchemaCheck) -> Grid:
 def warning_lines(place: int, warning: SchemaWarning) -> list[str]:
     """A warning as lines of text: what, remedy, TOML."""
     lines = [
-        f"{place}. {formats.clean(f'{warning.where}: {warning.message}')}",
-        f"   {formats.clean(warning.remedy)}",
+        f"{place}. {numbers.clean(f'{warning.where}: {warning.message}')}",
+        f"   {numbers.clean(warning.remedy)}",
     ]
     return lines + [f"       {line}" for line in escaped(warning.toml).splitlines()]
 

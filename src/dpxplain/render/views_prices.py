@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dpxplain.model.dates import edge_text
 from dpxplain.phases.prepare_answer import Preparation
 from dpxplain.privacy.calibration import two_sided_quantile
-from dpxplain.render import words
 from dpxplain.render.layout import MOST_ROWS, Column, Grid, View, view
-from dpxplain.results import formats
 from dpxplain.results.discovery import Discovery, DiscoveryPreview
 from dpxplain.results.prepared import PreparationPreview, Prepared
 from dpxplain.results.preview import CustomPreview, ExplanationPreview, QueriesPreview, QueryPreview
-from dpxplain.results.quality import Quality, QualityPreview
-from dpxplain.results.sentences import NOT_PRIVATE
+from dpxplain.results.quality import Quality, QualityPreview, QualityRow
 from dpxplain.results.tuning import BoundsProposal, RowsProposal, Tuning, TuningPreview
+from dpxplain.words import data_quality, numbers, prices
+from dpxplain.words.questions import EACH_INTERVAL, NOT_PRIVATE
 
+_VAGUE = 0.05  # a share that may be larger than this is not known to be small
 _ANY = "for any groups, weights, k and confidence, as often as you like"
 
 
@@ -27,28 +28,31 @@ def of_query_preview(preview: QueryPreview, most: int = MOST_ROWS) -> View:
 
 @view.register
 def of_queries_preview(preview: QueriesPreview, most: int = MOST_ROWS) -> View:
-    rows = [(formats.clean(name), *row) for name, part in preview.parts for row in _margins(part)]
+    rows = [(numbers.clean(name), *row) for name, part in preview.parts for row in _margins(part)]
     return _query_preview(preview, (Column("aggregate", wrap=True),), rows)
 
 
 def _query_preview(
     preview: QueryPreview | QueriesPreview, before: tuple[Column, ...], rows: Sequence[tuple[str, ...]]
 ) -> View:
-    expected = f"expected {formats.level(preview.confidence)} interval"
+    expected = f"expected {numbers.level(preview.confidence)} interval"
     return View(
         title="Preview of a query: nothing is spent",
-        sql=formats.clean(preview.sql),
-        lead=(*words.price(preview.price), f"It answers {words.counted(preview.groups, 'declared group')}."),
-        shaped_by=preview.shaped_by,
-        notes=tuple(map(formats.clean, preview.notes)) if isinstance(preview, QueriesPreview) else (),
+        sql=numbers.clean(preview.sql),
+        lead=(
+            *prices.price(preview.price),
+            f"It answers {numbers.counted(preview.groups, 'declared group')}.",
+        ),
+        notes=preview.shaped_by,
+        lines=tuple(map(numbers.clean, preview.notes)) if isinstance(preview, QueriesPreview) else (),
         grid=Grid((*before, Column("rows in the group", "right"), Column(expected)), tuple(rows)),
     )
 
 
 def _margins(preview: QueryPreview) -> list[tuple[str, str]]:
     if preview.margin is not None:
-        return [("any", f"± {formats.number(preview.margin)}")]
-    return [(f"{size:,}", f"± {formats.number(margin)}") for size, margin in preview.margin_by_group_size]
+        return [("any", f"± {numbers.number(preview.margin)}")]
+    return [(f"{size:,}", f"± {numbers.number(margin)}") for size, margin in preview.margin_by_group_size]
 
 
 def _shown_conditions(k: int, size: int) -> str:
@@ -58,50 +62,58 @@ def _shown_conditions(k: int, size: int) -> str:
     ('The 5 most influential of 10 conditions', 'The most influential of 10 conditions', 'All 10 conditions')
     """
     if k >= size:
-        return "The only condition" if size == 1 else f"All {words.counted(size, 'condition')}"
-    return f"The {'' if k == 1 else f'{k:,} '}most influential of {words.counted(size, 'condition')}"
+        return "The only condition" if size == 1 else f"All {numbers.counted(size, 'condition')}"
+    return f"The {'' if k == 1 else f'{k:,} '}most influential of {numbers.counted(size, 'condition')}"
 
 
 @view.register
 def of_explanation_preview(preview: ExplanationPreview, most: int = MOST_ROWS) -> View:
-    margins = [("influence", f"± {formats.number(preview.influence_margin)}")]
+    margins = [("influence", f"± {numbers.number(preview.influence_margin)}")]
     if preview.relative_margin is not None:
-        margins.append(("relative influence", f"± {formats.number(preview.relative_margin * 100)}%"))
+        margins.append(("relative influence", f"± {numbers.number(preview.relative_margin * 100)}%"))
     if preview.gap_margin is not None:
         margins.append((f"{preview.measured} without them", f"± {preview.unit.number(preview.gap_margin)}"))
-    margins.append(("ranks", f"told apart beyond {formats.number(preview.rank_resolution)} of influence"))
+    margins.append(
+        ("ranks", f"clear if influences differ by more than {numbers.number(preview.rank_resolution)}")
+    )
     prepares = preview.mechanism == "marginals" and not preview.price.free
     return View(
         title="Preview of an explanation: nothing is spent",
         lead=(
-            formats.clean(preview.question),
-            f"{_shown_conditions(preview.k, preview.family_size)}, "
-            f"by the {preview.mechanism} mechanism ({preview.reason}).",
-            *words.price(preview.price),
-            *(("It prepares the answer: every further why on it will be free.",) if prepares else ()),
+            numbers.clean(preview.question),
+            *prices.price(preview.price),
+            *(
+                ("This also prepares the answer. Every further explanation of it will be free.",)
+                if prepares
+                else ()
+            ),
         ),
         grid=Grid(
-            (Column("of each condition"), Column(f"expected {formats.level(preview.confidence)} interval")),
+            (Column("of each condition"), Column(f"expected {numbers.level(preview.confidence)} interval")),
             tuple(margins),
         ),
-        notes=preview.promises,
+        notes=(
+            f"{_shown_conditions(preview.k, preview.family_size)}, "
+            f"by the {preview.mechanism} mechanism ({preview.reason}).",
+            *preview.promises,
+        ),
     )
 
 
 @view.register
 def of_custom_preview(preview: CustomPreview, most: int = MOST_ROWS) -> View:
     rows = tuple(
-        (name, f"what {words.counted(count, 'changed row')} could make of it")
+        (name, f"possible values after {numbers.counted(count, 'changed row')}")
         for name, count in (("influence", preview.influence_rows), ("rank", preview.rank_rows))
     )
-    widths = Column(f"{formats.level(preview.confidence)} interval, at most")
+    widths = Column(f"{numbers.level(preview.confidence)} interval, at most")
     return View(
         title="Preview of an explanation: nothing is spent",
         lead=(
-            formats.clean(preview.question),
+            numbers.clean(preview.question),
             f"{_shown_conditions(preview.k, preview.family_size)}, "
-            f"by the influence “{formats.clean(preview.influence)}”.",
-            *words.price(preview.price),
+            f"by the influence “{numbers.clean(preview.influence)}”.",
+            *prices.price(preview.price),
         ),
         grid=Grid((Column("of each condition"), widths), rows),
         notes=preview.promises,
@@ -112,83 +124,105 @@ def of_custom_preview(preview: CustomPreview, most: int = MOST_ROWS) -> View:
 def of_preparation_preview(preview: PreparationPreview, most: int = MOST_ROWS) -> View:
     return View(
         title="Preview of preparing an answer: nothing is spent",
-        sql=formats.clean(preview.sql),
-        lead=(*words.price(preview.price), f"Afterwards every why on this answer is free, {_ANY}."),
-        grid=_bought(preview.plan, "would be released", preview.confidence),
+        sql=numbers.clean(preview.sql),
+        lead=(
+            *prices.price(preview.price),
+            f"Afterwards every explanation of this answer is free, {_ANY}.",
+            preview.forecast,
+        ),
+        grid=_bought(preview.plan, "would be measured", preview.confidence),
     )
 
 
 @view.register
 def of_prepared(prepared: Prepared, most: int = MOST_ROWS) -> View:
+    already = "It was prepared before, so nothing was spent now." if prepared.free else ""
     return View(
-        title="Prepared: every why on this answer is now free",
+        title="Prepared: every explanation of this answer is now free.",
         warning="" if prepared.private else NOT_PRIVATE,
-        sql=formats.clean(prepared.sql),
-        lead=(f"From now on why(...).explain() costs nothing, {_ANY}.",),
-        grid=_bought(prepared.plan, "released once"),
-        shaped_by=prepared.shaped_by,
-        notes=(
-            *(("Prepared before: nothing was spent now.",) if prepared.free else ()),
-            words.cost(prepared.rho, prepared.spends),
-        ),
+        lead=tuple(filter(None, (already, prepared.summary))),
+        grid=replace(_bought(prepared.plan, "measured once"), folded="Noisy numbers"),
+        notes=(*prepared.shaped_by, prices.cost(prepared.rho, prepared.spends)),
     )
 
 
 def _bought(plan: Preparation, title: str, confidence: float = 0.95) -> Grid:
-    reach, level = two_sided_quantile(confidence), formats.level(confidence)
+    reach, level = two_sided_quantile(confidence), numbers.level(confidence)
     rows = [
         ("groups", f"{plan.groups:,}"),
         ("predicates", f"{plan.family.size:,}"),
         ("noisy cells", f"{plan.cells:,}"),
-        (f"{level} noise on a cell's rows", f"± {formats.number(reach * plan.count_scale)}"),
+        (f"{level} noise on a cell's rows", f"± {numbers.number(reach * plan.count_scale)}"),
     ]
     if plan.total_scale is not None:
-        rows.append((f"{level} noise on a cell's sum", f"± {formats.number(reach * plan.total_scale)}"))
+        rows.append((f"{level} noise on a cell's sum", f"± {numbers.number(reach * plan.total_scale)}"))
     return Grid((Column(title), Column("", "right")), tuple(rows))
 
 
 @view.register
 def of_quality(quality: Quality, most: int = MOST_ROWS) -> View:
-    level, schema = formats.level(quality.confidence), quality.schema
+    level, schema = numbers.level(quality.confidence), quality.schema
+    facts = [fact for fact in _quality_facts(quality) if fact[0].interval[0] > 0]
     rows = [
         (
-            formats.clean(row.column),
+            numbers.clean(row.column),
             row.misfit,
-            formats.percent(*row.interval),
-            formats.interval(*row.rows),
+            ", ".join(effects),
+            numbers.percent(*row.interval),
+            numbers.interval(*row.rows),
         )
-        for row in quality
+        for row, effects in facts
     ]
-    has_units = schema.privacy.unit != "row"
-    unit = formats.clean(schema.privacy.unit)
-    if has_units:
-        rows.append(
-            (
-                unit,
-                words.units_misfit(schema.privacy.max_rows),
-                formats.percent(*quality.units_above),
-                words.rows_lost(quality),
-            )
-        )
+    if quality.units_above[0] > 0:
+        unit, value = numbers.clean(schema.privacy.unit), data_quality.units_misfit(schema.privacy.max_rows)
+        share = f"{numbers.percent(*quality.units_above)} of them"
+        rows.append((unit, value, "further rows not counted", share, prices.lost(*quality.rows_lost)))
     return View(
-        title=f"Quality of {formats.clean(schema.table.name)}: what its declarations clamp and leave out",
+        title=f"Data quality: {numbers.clean(schema.table.name)}",
         warning="" if quality.private else NOT_PRIVATE,
-        lead=(words.QUALITY_USE,),
+        lead=(prices.QUALITY_USE,),
         grid=Grid(
             (
-                Column("of", wrap=True),
-                Column("which is", wrap=True),
+                Column("column", wrap=True),
+                Column("value", wrap=True),
+                Column("effect", wrap=True),
                 Column(f"share, {level} interval", "right"),
                 Column("rows", "right"),
             ),
             tuple(rows),
-        ),
+        )
+        if rows
+        else None,
+        lines=_nothing_to_report(quality, {row.column for row, _ in facts}),
         notes=(
-            *words.quality_limits(quality),
-            words.each_interval(quality.confidence),
-            words.cost(quality.rho, quality.spends, quality.free),
+            *((*data_quality.quality_limits(schema), EACH_INTERVAL.format(level)) if rows else ()),
+            prices.cost(quality.rho, quality.spends, quality.free),
         ),
     )
+
+
+def _quality_facts(quality: Quality) -> list[tuple[QualityRow, tuple[str, ...]]]:
+    """One row per column and kind of value, with all that happens to these rows.
+
+    What lies above both the edges and the bounds, say, is counted twice; the first count is shown.
+    """
+    facts: dict[tuple[str, str], list[QualityRow]] = {}
+    for row in quality:
+        facts.setdefault((row.column, row.misfit), []).append(row)
+    return [(rows[0], tuple(row.effect for row in rows)) for rows in facts.values()]
+
+
+def _nothing_to_report(quality: Quality, reported: set[str]) -> tuple[str, ...]:
+    """A sentence for the columns of which no line is shown, with the largest share they may have."""
+    folded = [row for row, _ in _quality_facts(quality) if row.column not in reported]
+    if not folded:
+        return ()
+    most = max(row.interval[1] for row in folded)
+    columns = numbers.counted(len({row.column for row in folded}), f"{'other ' if reported else ''}column")
+    share = f"{numbers.at_most(100 * most)}%"
+    if most > _VAGUE:
+        return (f"Too noisy to report on {columns}: shares may be up to {share}. A larger ρ would help.",)
+    return (f"Nothing to report for {columns}: each share is at most {share}.",)
 
 
 @view.register
@@ -196,23 +230,24 @@ def of_discovery(discovery: Discovery, most: int = MOST_ROWS) -> View:
     rows = discovery.rows[:most]
     number = f"{len(discovery.rows):,} value{'' if len(discovery.rows) == 1 else 's'}"
     return View(
-        title=f"Values of {formats.clean(discovery.column)}: {number}",
+        title=f"Values of {numbers.clean(discovery.column)}: {number}",
         warning="" if discovery.private else NOT_PRIVATE,
         lead=(
-            "From now on the column can be grouped, filtered and explained by; other values are undeclared."
+            "You can now group by this column, filter by it and explain with it. Other values are not in its "
+            "list."
             if discovery.rows
-            else "No value has enough privacy units, so the column still cannot be asked about.",
+            else "No value has enough privacy units, so you still cannot use this column.",
         ),
         grid=Grid(
             (Column("value", wrap=True), Column("units, noisy", "right")),
-            tuple((formats.clean(row.value), formats.number(row.units)) for row in rows),
-            more=words.more(len(discovery.rows) - len(rows), "further value"),
+            tuple((numbers.clean(row.value), numbers.number(row.units)) for row in rows),
+            more=numbers.more(len(discovery.rows) - len(rows), "further value"),
         )
         if rows
         else None,
-        notes=(
-            words.threshold(discovery.threshold, discovery.delta),
-            words.cost(discovery.rho, discovery.spends, discovery.free),
+        lines=(
+            prices.threshold(discovery.threshold, discovery.delta),
+            prices.cost(discovery.rho, discovery.spends, discovery.free),
         ),
     )
 
@@ -220,12 +255,12 @@ def of_discovery(discovery: Discovery, most: int = MOST_ROWS) -> View:
 @view.register
 def of_discovery_preview(preview: DiscoveryPreview, most: int = MOST_ROWS) -> View:
     return View(
-        title=f"Preview of discovering {formats.clean(preview.column)}: nothing is spent",
+        title=f"Preview of discovering {numbers.clean(preview.column)}: nothing is spent",
         lead=(
-            *words.price(preview.price),
-            words.threshold(preview.threshold, preview.delta),
-            f"One that {preview.found_units:,} units have is found with {formats.level(preview.confidence)} "
-            "confidence.",
+            *prices.price(preview.price),
+            prices.threshold(preview.threshold, preview.delta),
+            f"A value that {preview.found_units:,} units have is found with "
+            f"{numbers.level(preview.confidence)} confidence.",
         ),
     )
 
@@ -233,8 +268,8 @@ def of_discovery_preview(preview: DiscoveryPreview, most: int = MOST_ROWS) -> Vi
 @view.register
 def of_quality_preview(preview: QualityPreview, most: int = MOST_ROWS) -> View:
     return View(
-        title="Preview of a data set's quality: nothing is spent",
-        lead=(*words.price(preview.price), words.expected_count(preview.margin, preview.confidence)),
+        title="Preview of data quality: nothing is spent",
+        lead=(*prices.price(preview.price), prices.expected_count(preview.margin, preview.confidence)),
     )
 
 
@@ -242,7 +277,7 @@ def of_quality_preview(preview: QualityPreview, most: int = MOST_ROWS) -> View:
 def of_tuning(tuning: Tuning, most: int = MOST_ROWS) -> View:
     toml = tuning.toml()
     surely = all(row.sure for row in tuning.rows) and all(row.sure for row in tuning.max_rows)
-    lines = f"For {formats.level(tuning.keep)}, put into the schema:\n{toml}" if toml else ""
+    lines = f"For {numbers.level(tuning.keep)}, put into the schema:\n{toml}" if toml else ""
     grids = [
         Grid(
             (
@@ -256,13 +291,13 @@ def of_tuning(tuning: Tuning, most: int = MOST_ROWS) -> View:
             ),
             tuple(
                 (
-                    formats.clean(row.column),
+                    numbers.clean(row.column),
                     _kept(row),
                     edge_text(row.low, ","),
                     edge_text(row.high, ","),
-                    formats.percent(*row.below),
-                    formats.percent(*row.above),
-                    f"× {formats.number(row.average_noise)}",
+                    numbers.percent(*row.below),
+                    numbers.percent(*row.above),
+                    f"× {numbers.number(row.average_noise)}",
                 )
                 for row in tuning.rows
             ),
@@ -272,26 +307,26 @@ def of_tuning(tuning: Tuning, most: int = MOST_ROWS) -> View:
         grids.append(_max_rows(tuning))
     grids = [grid for grid in grids if grid.rows]
     return View(
-        title=f"Bounds for {formats.clean(tuning.schema.table.name)}, within what is declared",
+        title=f"Bounds for {numbers.clean(tuning.schema.table.name)}, within what is declared",
         warning="" if tuning.private else NOT_PRIVATE,
         grid=grids[0] if grids else None,
         further=tuple(grids[1:]),
-        notes=(
+        lines=(
             *((lines,) if lines else ()),
-            *(() if surely else ("?: this share is not surely kept.",)),
-            "noise: of an average, or of all answers, against that of today.",
-            *map(formats.clean, tuning.notes),
-            words.cost(tuning.rho, tuning.spends, tuning.free),
+            *(() if surely else ("?: this share may not be reached.",)),
+            "noise: of an average (for max_rows: of all answers), compared with the present noise.",
+            *map(numbers.clean, tuning.notes),
+            prices.cost(tuning.rho, tuning.spends, tuning.free),
         ),
     )
 
 
 def _kept(row: BoundsProposal | RowsProposal) -> str:
-    return formats.level(row.keep) if row.sure else f"{formats.level(row.keep)}?"
+    return numbers.level(row.keep) if row.sure else f"{numbers.level(row.keep)}?"
 
 
 def _max_rows(tuning: Tuning) -> Grid:
-    unit = formats.clean(tuning.schema.privacy.unit)
+    unit = numbers.clean(tuning.schema.privacy.unit)
     return Grid(
         (
             Column("keep whole", "right"),
@@ -304,9 +339,9 @@ def _max_rows(tuning: Tuning) -> Grid:
             (
                 _kept(row),
                 f"{row.max_rows:,}",
-                formats.percent(*row.cut),
-                words.lost(*row.rows_lost),
-                f"× {formats.number(row.noise)}",
+                numbers.percent(*row.cut),
+                prices.lost(*row.rows_lost),
+                f"× {numbers.number(row.noise)}",
             )
             for row in tuning.max_rows
         ),
@@ -317,5 +352,5 @@ def _max_rows(tuning: Tuning) -> Grid:
 def of_tuning_preview(preview: TuningPreview, most: int = MOST_ROWS) -> View:
     return View(
         title="Preview of tuning bounds: nothing is spent",
-        lead=(*words.price(preview.price), *preview.expected),
+        lead=(*prices.price(preview.price), *preview.expected),
     )

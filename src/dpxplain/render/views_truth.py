@@ -7,29 +7,32 @@ from typing import Literal
 
 from dpxplain.curator import TruthColumns
 from dpxplain.model.display import Record
-from dpxplain.render import words
 from dpxplain.render.layout import MOST_ROWS, Column, Grid, View, view
-from dpxplain.results import formats
 from dpxplain.results.answers import unused
 from dpxplain.results.base import Truth
+from dpxplain.words import numbers
+from dpxplain.words.questions import CURATOR_ONLY
 
 # Of an explanation's truth: said already by another column, the interval or the influence that it divides.
-_LEFT_OUT = ("relative_influence_low", "relative_influence_high", "rank_covered")
+_LEFT_OUT = (
+    *("relative_influence_low", "relative_influence_high", "rank_covered"),
+    *("share_removed_low", "share_removed_high", "effect"),
+)
 _NAMES = {"true_influence": "true influence", "true_rank": "true rank", "influence_covered": "covered"}
 _GAPS = ("gap_without_low", "gap_without_high", "true_gap_without", "gap_without_covered")
 
 
 @view.register
 def of_truth(truth: Truth, most: int = MOST_ROWS) -> View:
-    grids = truth_grids(truth.rows[:most], words.more(len(truth.rows) - most, "row"))
+    grids = truth_grids(truth.rows[:most], numbers.more(len(truth.rows) - most, "row"))
     return View(
         title=truth.title,
-        warning=words.CURATOR_ONLY,
+        warning=CURATOR_ONLY,
         lead=() if truth.rows else ("There are no rows.",),
         grid=grids[0] if grids else None,
         further=tuple(grids[1:]),
-        shaped_by=truth.shaped_by,
-        notes=("All rows: to_pandas(), to_csv().",) if len(truth.rows) > most else (),
+        notes=truth.shaped_by,
+        lines=("All rows: to_pandas(), to_csv().",) if len(truth.rows) > most else (),
     )
 
 
@@ -51,7 +54,7 @@ def truth_grids(records: list[Record], more: str = "") -> list[Grid]:
 
 def _grid(rows: list[dict[str, Cell]], more: str) -> Grid:
     return Grid(
-        tuple(Column(formats.clean(n), cell.align, wrap=cell.align == "left") for n, cell in rows[0].items()),
+        tuple(Column(numbers.clean(n), cell.align, wrap=cell.align == "left") for n, cell in rows[0].items()),
         tuple(tuple(cell.text for cell in row.values()) for row in rows),
         more=more,
     )
@@ -66,9 +69,9 @@ def _gap_cells(record: Record) -> dict[str, Cell]:
     known = low is not None
     return {
         "predicate": _cell(record["predicate"]),
-        "without them": Cell(formats.interval(low, high) if known else "unknown", "right"),
-        "truly without them": Cell(
-            "no rows left" if true is None else formats.number(true, high - low if known else None), "right"
+        "without them": Cell(numbers.interval(low, high) if known else "unknown", "right"),
+        "true value without them": Cell(
+            "no rows left" if true is None else numbers.number(true, high - low if known else None), "right"
         ),
         "covered": _covered(covered),
     }
@@ -88,12 +91,13 @@ def _answer_cells(record: Record, columns: TruthColumns) -> dict[str, Cell]:
     {'sex': 'F', 'n': '10.0', 'interval': '9.0 to 11.2', 'true': '10.0', 'covered': 'yes'}
     """
     low, high, true = record[columns.low], record[columns.high], record[columns.true]
-    cells = {name: _cell(record[name], high - low) for name in columns.selected}
-    cells[unused("interval", cells)] = Cell(formats.interval(low, high), "right")
+    width = None if low is None else high - low  # nothing is known of the average of an empty group
+    cells = {name: _cell(record[name], width) for name in columns.selected}
+    cells[unused("interval", cells)] = Cell("–" if low is None else numbers.interval(low, high), "right")
     if columns.general is not None:
         ends = (record[name] for name in columns.general)
-        cells[unused("in_general", cells)] = Cell(formats.interval(*ends), "right")
-    cells[columns.true] = Cell("-", "left") if true is None else _cell(true, high - low)
+        cells[unused("in_general", cells)] = Cell(numbers.interval(*ends), "right")
+    cells[columns.true] = Cell("-", "left") if true is None else _cell(true, width)
     cells[columns.covered] = _covered(record[columns.covered])
     return cells
 
@@ -108,7 +112,7 @@ def _influence_cells(record: Record) -> dict[str, Cell]:
             continue
         if name.endswith("_low"):
             ends = value, record[f"{stem}_high"]
-            cells[stem] = Cell(formats.ranks(*ends) if stem == "rank" else formats.interval(*ends), "right")
+            cells[stem] = Cell(numbers.ranks(*ends) if stem == "rank" else numbers.interval(*ends), "right")
         elif name in ("rank", "true_rank"):
             cells[_NAMES.get(name, name)] = Cell(f"{value:,}", "right")
         else:
@@ -126,7 +130,7 @@ def true_texts(record: Record) -> tuple[str, str]:
         return truth_cells(record)[columns.true].text, ""
     cells = _influence_cells(record)
     influence = cells["true influence" if "true_influence" in record else "influence"].text
-    return influence, _gap_cells(record)["truly without them"].text if _tells_gap(record) else ""
+    return influence, _gap_cells(record)["true value without them"].text if _tells_gap(record) else ""
 
 
 def _covered(covered: bool | None) -> Cell:
@@ -137,5 +141,5 @@ def _cell(value: object, spread: float | None = None) -> Cell:
     if value is None:
         return Cell("NULL", "left")
     if isinstance(value, float):
-        return Cell(formats.number(value, spread), "right")
-    return Cell(formats.clean(str(value)), "left")
+        return Cell(numbers.number(value, spread), "right")
+    return Cell(numbers.clean(str(value)), "left")

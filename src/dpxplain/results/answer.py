@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -9,20 +10,24 @@ from typing import Protocol
 
 from dpxplain.errors import ExplanationError, QuestionError
 from dpxplain.explanation.family_choice import FamilyChoice, Predicates
+from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Spend
 from dpxplain.model.contrast import Contrast
 from dpxplain.model.display import Charted, Record
+from dpxplain.model.finding import Finding
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.output_formula import rounded
 from dpxplain.model.query import Query, Statement
 from dpxplain.model.release import AnswerRelease, Released
 from dpxplain.model.schema import DomainValue, Schema, label
+from dpxplain.phases.answer_query import measured_grid
 from dpxplain.phases.assess_population import PopulationReading
 from dpxplain.phases.assess_question import Assessment, assess, group_estimates
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_asked_confidence
 from dpxplain.results.argument_errors import checked_arguments
+from dpxplain.results.asked_price import USUAL_PREPARATION, asked_rho, required_rho
 from dpxplain.results.base import ReleasedRows, Truth, require_curator
 from dpxplain.results.combination import Arithmetic, Combination, ReleasedValues
 from dpxplain.results.computed_values import Having, arrangement, selection
@@ -30,8 +35,11 @@ from dpxplain.results.prepared import PlannedPreparation, PreparationPreview, Pr
 from dpxplain.results.quality import bought_quality
 from dpxplain.results.question import Question
 from dpxplain.results.ratio_question import RatioQuestion, ratio_of
-from dpxplain.results.sentences import shaped_by, subject
-from dpxplain.results.titles import aggregate_words, in_percent, is_share
+from dpxplain.words.declarations import Counting
+from dpxplain.words.findings import THESE_DATA, AnsweredGroup, answer_finding
+from dpxplain.words.numbers import PERCENT, PLAIN, POINTS, Figures, Unit, level
+from dpxplain.words.questions import EACH_INTERVAL, GENERAL_USE
+from dpxplain.words.titles import aggregate_words, capped, group_name, in_percent, is_share, value_words
 
 
 class RowValues(Protocol):
@@ -50,6 +58,7 @@ class AnswerRow(Arithmetic):
     interval: Interval
     scale: float  # standard deviation of the privacy noise, to first order for averages; NaN if computed
     in_general: Interval | None = field(default=None, kw_only=True)  # of the population, where that is asked
+    is_unknown: bool = field(default=False, kw_only=True)  # as the average of a group that may be empty
     _index: int = field(kw_only=True, repr=False, compare=False)
     _values: RowValues = field(kw_only=True, repr=False, compare=False)
 
@@ -59,13 +68,18 @@ class AnswerRow(Arithmetic):
         return self._index
 
     @property
+    def known_values(self) -> tuple[float | None, float | None, float | None]:
+        """The estimate and its interval's ends as exports hold them: None where nothing is known."""
+        return (None, None, None) if self.is_unknown else (self.estimate, *self.interval)
+
+    @property
     def released(self) -> Combination:
         """The value to compute with; made when it is needed, as most rows are only looked at."""
         return self._values.value(self._index, self.label)
 
 
 class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
-    """A noisy answer for every declared group.
+    """A noisy answer for every declared group that the WHERE leaves.
 
     >>> import dpxplain as dpx
     >>> answer = dpx.example("adult").query("SELECT sex, COUNT(*) FROM adult GROUP BY sex", rho=0.1)
@@ -131,14 +145,14 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         column = self.schema.columns.get(name)
         if column is None or self.value_name != str(aggregate):  # nothing declared, or named by the query
             return self.value_name
-        if is_share(aggregate, self.schema):
+        if is_share(aggregate, self.schema) or column.label:
             return aggregate_words(aggregate, self.schema)
-        return self.value_name.replace(f"({name}", f"({column.heading(name)}", 1)
+        return f"{self.value_name}{capped(aggregate, self.schema)}"
 
     @property
     def shaped_by(self) -> tuple[str, ...]:
         """The declarations that shaped the numbers, as sentences: what was clamped, and which rows count."""
-        return shaped_by(self.queries, self.schema, bought_quality(self._dataset))
+        return self.counting.sentences
 
     @property
     def queries(self) -> list[Query]:
@@ -146,9 +160,94 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         return [self.statement.query]
 
     @property
-    def subject(self) -> str:
-        """What its values are, where their name alone would promise too much: "clamped averages"."""
-        return subject(self.statement.query, self.schema)
+    def value_words(self) -> str:
+        """What its values are called in a sentence: "Average income, capped at 200,000"."""
+        return value_words(self.statement.presentation.values[0], self.statement, self.schema)
+
+    @property
+    def counting(self) -> Counting:
+        """How its values were counted, with the quality of the data where somebody bought that."""
+        return Counting.of(self.queries, self.schema, bought_quality(self._dataset))
+
+    @property
+    def unit(self) -> Unit:
+        """In which unit its values are written in a sentence."""
+        aggregate = self.statement.query.aggregate
+        if self.in_percent:
+            return PERCENT
+        if aggregate.column is None or aggregate.kind not in ("sum", "avg", "quantile"):
+            return PLAIN
+        return Unit.declared(self.schema.column(aggregate.column).unit)
+
+    @property
+    def measure(self) -> str:
+        """The same without the unit, for sentences whose numbers have it: "Average claim"."""
+        column = self.schema.columns.get(self.statement.query.aggregate.column or "")
+        unit = "" if column is None else column.unit
+        return self.value_words.replace(f" ({unit})", "") if unit else self.value_words
+
+    @property
+    def finding(self) -> Finding:
+        """Which groups are highest and lowest, as far as their intervals tell; with notes."""
+        counting = self.counting
+        return answer_finding(
+            self.measure,
+            self._answered_groups(),
+            unknown=sum(row.is_unknown for row in self.rows),
+            hides_groups=len(self.rows) < len(self.groups.remaining),
+            accuracy=self._accuracy(),
+            caveat=counting.caveat or THESE_DATA.format(level=level(self.confidence)),
+            notes=(
+                EACH_INTERVAL.format(level(self.confidence)),
+                *counting.sentences,
+                *((self.general_basis, GENERAL_USE) if self.population else ()),
+            ),
+        )
+
+    def _answered_groups(self) -> list[AnsweredGroup]:
+        """The groups shown whose value is known, with intervals that hold for all of them together."""
+        known = [row for row in self.rows if not row.is_unknown]
+        figures = Figures.of(
+            [row.interval for row in known], whole=self.is_count, percent=self.in_percent
+        ) or Figures(0, self.in_percent)
+        return [
+            AnsweredGroup(
+                group_name(self.groups, row.number, self.schema),
+                row.estimate,
+                interval,
+                self._value_text(row, figures),
+            )
+            for row, interval in zip(known, self._joint_intervals(known), strict=True)
+        ]
+
+    def _value_text(self, row: AnswerRow, figures: Figures) -> str:
+        unit = self.unit
+        if self.is_count or self.in_percent:
+            return figures.value(row.estimate)
+        return unit.about(row.estimate, row.interval[1] - row.interval[0])
+
+    def _joint_intervals(self, rows: Sequence[AnswerRow]) -> list[Interval]:
+        """The rows' intervals, widened so that those of all groups hold together (union bound).
+
+        Of all groups, not only of those shown: HAVING and LIMIT choose by the same noise.
+        """
+        if self.groups.size < 2:
+            return [row.interval for row in rows]
+        joint = 1.0 - (1.0 - self.confidence) / self.groups.size
+        every = group_estimates(self.release, self.statement.query, self.schema, joint)
+        return [every[row.number][1] for row in rows]
+
+    def _accuracy(self) -> str:
+        widths = sorted(row.interval[1] - row.interval[0] for row in self.rows if not row.is_unknown)
+        if len(widths) < 2 or not math.isfinite(widths[len(widths) // 2]):
+            return ""
+        half = widths[len(widths) // 2] / 2
+        return (POINTS if self.in_percent else self.unit).about(half, half)
+
+    @property
+    def is_count(self) -> bool:
+        """Whether its values are whole numbers of rows or units."""
+        return self.statement.query.aggregate.kind in ("count", "persons")
 
     @property
     def in_percent(self) -> bool:
@@ -222,8 +321,8 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         """Why is `group` above `other`? Or, with a dict of weights, why is their sum at least so much?
 
         A group is named as it is printed, "Male, White" for two columns, or by its values: ("Male", "White").
-        Free: works on what was released already. `population` adds a verdict on what holds in general, by
-        default where the answer was asked with it.
+        Free: works on what was released already, a preparation of the answer included. `population` adds a
+        verdict on what holds in general, by default where the answer was asked with it.
         """
         self._check_explainable()
         group, other = (tuple(side) if isinstance(side, list) else side for side in (group, other))
@@ -236,7 +335,7 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
                 if self.groups.find(other) == first:
                     raise QuestionError("A group cannot be compared with itself.", remedy="Name two groups.")
                 weights[other] = -1.0
-        return Question(
+        question = Question(
             self._contrast(weights, at_least),
             self,
             self._dataset,
@@ -244,6 +343,7 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
             method=method,
             population=self.population if population is None else population,
         )
+        return question.with_preparation()
 
     @checked_arguments
     def why_ratio(
@@ -277,24 +377,26 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
     @checked_arguments
     def prepare(
         self,
-        rho: float,
+        rho: float | None = None,
         *,
+        epsilon: float | None = None,
         attributes: Sequence[str] | None = None,
         conjuncts: int | None = None,
         exclude: Sequence[str] = (),
         predicates: Predicates | None = None,
     ) -> Prepared:
-        """Prepare once, ask freely: spend `rho` now, and every later `why(...).explain()` on this answer,
-        for any groups, weights, k and confidence, costs nothing.
+        """Prepare once, ask freely: spend `rho` (or `epsilon`) now, and every later `why(...).explain()` on
+        this answer, for any groups, weights, k and confidence, costs nothing.
         """
         choice = FamilyChoice(attributes, conjuncts, exclude, predicates)
-        return self.plan_prepare(rho, choice).run()
+        return self.plan_prepare(rho, choice, epsilon).run()
 
     @checked_arguments
     def preview_prepare(
         self,
-        rho: float,
+        rho: float | None = None,
         *,
+        epsilon: float | None = None,
         attributes: Sequence[str] | None = None,
         conjuncts: int | None = None,
         exclude: Sequence[str] = (),
@@ -302,21 +404,29 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
     ) -> PreparationPreview:
         """What `prepare` would cost, and how noisy its cells would be. Spends nothing."""
         choice = FamilyChoice(attributes, conjuncts, exclude, predicates)
-        return self.plan_prepare(rho, choice).preview()
+        return self.plan_prepare(rho, choice, epsilon).preview()
 
-    def plan_prepare(self, rho: float, choice: FamilyChoice) -> PlannedPreparation:
+    def plan_prepare(
+        self, rho: float | None, choice: FamilyChoice, epsilon: float | None = None
+    ) -> PlannedPreparation:
         """What `prepare` will do, to be priced and carried out later. Spends nothing."""
         self._check_explainable()
-        return plan_prepared(self, rho, choice, self._dataset)
+        dataset = self._dataset
+
+        def plan(rho: float) -> PlannedPreparation:
+            return plan_prepared(self, rho, choice, dataset)
+
+        price = asked_rho(rho, epsilon, dataset, lambda rho: plan(rho).plan.spends)
+        return plan(required_rho(price, "prepare", USUAL_PREPARATION, dataset))
 
     def _check_explainable(self) -> None:
         aggregate = self.statement.query.aggregate
         if not aggregate.has_influence:
             raise QuestionError(
-                f"{aggregate} is answered, but has no influence to explain: removing rows moves it in a way "
-                "that counts and sums of the rows do not tell.",
-                remedy='Compare released values, which is free: answer["A"] - answer["B"] has an interval. '
-                "To ask why, ask for COUNT, SUM or AVG.",
+                f"{aggregate} cannot be explained: the effect of leaving rows out cannot be computed from "
+                "counts and sums.",
+                remedy='Compare two groups for free: answer["A"] - answer["B"] has an interval. '
+                "For an explanation, ask for COUNT, SUM or AVG.",
             )
 
     def truth(self) -> Truth:
@@ -332,11 +442,12 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
 
     def _record(self, row: AnswerRow) -> Record:
         group = dict(zip(self.groups.columns, row.group, strict=True))
+        estimate, low, high = row.known_values
         record = {
-            output.name: row.estimate if output.column is None else plain_value(group[output.column])
+            output.name: estimate if output.column is None else plain_value(group[output.column])
             for output in self.statement.presentation.outputs
         }
-        own = {"low": row.interval[0], "high": row.interval[1], "noise_scale": row.scale}
+        own = {"low": low, "high": high, "noise_scale": row.scale}
         for name, value in (own | _general_record(row)).items():
             while name in record:  # an alias of the query
                 name = f"interval_{name}"
@@ -350,7 +461,7 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
             # Beyond these sizes products of weights, values and noise would leave the range of floats.
             if not _is_number(weight) or not (weight == 0 or 1e-9 < abs(weight) < 1e9) or index in by_group:
                 raise QuestionError(
-                    f"The weight of {name!r} must be one number of a usual size.",
+                    f"The weight of {name!r} must be a single number that is not extremely large or small.",
                     remedy='Write {"A": 1, "B": -1}.',
                 )
             if weight:
@@ -377,9 +488,31 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
                 general = [rounded(0.0, ends, digits)[1] for ends in general if ends is not None]
         named = zip(self.groups.keys, self.groups.labels, estimates, general, strict=True)
         return tuple(
-            AnswerRow(key, text, *estimated, in_general=ends, _index=index, _values=values)
+            AnswerRow(
+                key,
+                text,
+                *estimated,
+                in_general=ends,
+                is_unknown=self._says_nothing(estimated[1]),
+                _index=index,
+                _values=values,
+            )
             for index, (key, text, estimated, ends) in enumerate(named)
         )
+
+    def _says_nothing(self, interval: Interval) -> bool:
+        """Whether an average's interval is all that the bounds allow: its group may have no rows."""
+        aggregate = self.statement.query.aggregate
+        if aggregate.kind != "avg":
+            return False
+        low, high = self._limits
+        return interval[0] <= low and interval[1] >= high
+
+    @cached_property
+    def _limits(self) -> Interval:
+        """The least and the largest average that the declarations allow."""
+        grid = measured_grid(self.statement.query, self.schema)
+        return grid.low * grid.unit, grid.high * grid.unit
 
 
 def _general_record(row: AnswerRow) -> Record:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from dpxplain.errors import QuestionError
 from dpxplain.model.charge import Spend
 from dpxplain.model.display import Charted, Record
+from dpxplain.model.finding import Finding
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.query import VARIANCES, Query, Statement
@@ -24,7 +25,8 @@ from dpxplain.results.formula_answer import FormulaAnswer, computed_answer
 from dpxplain.results.quality import bought_quality
 from dpxplain.results.question import Question
 from dpxplain.results.ratio_question import RatioQuestion
-from dpxplain.results.sentences import shaped_by, unselected_note
+from dpxplain.words.declarations import shaped_by
+from dpxplain.words.questions import unselected_note
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,14 @@ class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, Answ
         return self.statement.names
 
     @property
+    def finding(self) -> Finding:
+        """The first value's finding, with the headline of the next as its support."""
+        first, *others = (answer.finding for answer in self.answers)
+        notes = dict.fromkeys(note for part in (first, *others) for note in part.notes)
+        support = others[0].headline if others else first.support
+        return Finding(first.headline, support, first.caveat, tuple(notes))
+
+    @property
     def shaped_by(self) -> tuple[str, ...]:
         """The declarations that shaped the numbers of any of them, as sentences."""
         return shaped_by(self.statement.queries, self.schema, bought_quality(self._dataset))
@@ -214,8 +224,8 @@ class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, Answ
                 record[output.name] = groups[output.name]
                 continue
             value = row[output.name]
-            record[output.name] = value.estimate
-            for end, bound in zip(("low", "high"), value.interval, strict=True):
+            record[output.name], *ends = value.known_values
+            for end, bound in zip(("low", "high"), ends, strict=True):
                 record[unused(f"{output.name}_{end}", used_names | record.keys())] = bound
             if value.in_general is not None:
                 for end, bound in zip(("low", "high"), value.in_general, strict=True):

@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Self
+
+from dpxplain.model.charge import EntryId
 from dpxplain.model.contrast import Contrast, Ratio, Verdict
 from dpxplain.model.display import Charted
+from dpxplain.model.finding import Finding
 from dpxplain.model.hardening import Frozen
 from dpxplain.phases.assess_question import Assessment
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_asked_confidence
 from dpxplain.results.base import AnswerLike
-from dpxplain.results.formats import PLAIN, POINTS, Unit, as_given
-from dpxplain.results.sentences import finding, finding_in_general, measured, question_text
+from dpxplain.words.findings import Comparison, comparison_finding
+from dpxplain.words.numbers import PERCENT, PLAIN, POINTS, Unit, level
+from dpxplain.words.questions import (
+    GENERAL_USE,
+    SINGLE_INTERVAL,
+    finding_in_general,
+    measured,
+    question_text,
+    question_title,
+)
+from dpxplain.words.titles import group_name
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What a question's number was before a preparation made it more precise."""
+
+    estimate: float
+    interval: Interval
+    preparation: EntryId
 
 
 class AskedQuestion(Frozen, Charted):
     """Weighted groups of an answer with their estimate, interval and verdict, in words too."""
+
+    earlier: Earlier | None = None
 
     def __init__(
         self,
@@ -41,6 +67,31 @@ class AskedQuestion(Frozen, Charted):
         self._dataset = dataset
         self.freeze()
 
+    def sharpened_by(self, better: Assessment | None, preparation: EntryId) -> Self:
+        """This question with a number that a preparation tells better; itself where nothing does.
+
+        What holds in general was told from the answer alone, so a question about that stays as it is.
+        """
+        if better is None or self.in_general is not None:
+            return self
+        first = self.earlier or Earlier(self.estimate, self.interval, preparation)
+        other = copy(self)
+        for name, value in (vars(better) | {"earlier": replace(first, preparation=preparation)}).items():
+            object.__setattr__(other, name, value)
+        return other
+
+    @property
+    def sharpened(self) -> str:
+        """The number before a preparation made it more precise, in a sentence; empty where none did."""
+        if self.earlier is None:
+            return ""
+        low, high = self.earlier.interval
+        was, ends = self.unit.number(self.earlier.estimate, high - low), self.unit.open_interval(low, high)
+        return (
+            f"The {self.measured} was {was} ({ends}) before the preparation (no. {self.earlier.preparation}) "
+            "made it more precise."
+        )
+
     @property
     def contrast(self) -> Contrast:
         """The weighted groups. Read only: sensitivities follow from it."""
@@ -59,8 +110,16 @@ class AskedQuestion(Frozen, Charted):
     @property
     def unit(self) -> Unit:
         """In which unit the question's number is written: of two shares, percentage points."""
-        is_gap = self.ratio is None and self.measured == "gap" and self.contrast.at_least == 0
-        return POINTS if is_gap and self.answer.in_percent else PLAIN
+        if self.ratio is not None:
+            return PERCENT if self.ratio.is_share else PLAIN
+        if not self.answer.in_percent:
+            return self.answer.unit
+        return POINTS if self.measured == "gap" else PERCENT if self.is_one_value else PLAIN
+
+    @property
+    def is_one_value(self) -> bool:
+        """Whether it asks about the value of one group as it is, not about a weighted sum."""
+        return self.ratio is None and self.contrast.weights == (1.0,)
 
     @property
     def ratio(self) -> Ratio | None:
@@ -78,18 +137,47 @@ class AskedQuestion(Frozen, Charted):
         return question_text(self.answer.expression, self.labels, self.contrast)
 
     @property
-    def finding(self) -> str:
-        """The verdict in plain words."""
-        return finding(
-            self.labels,
-            self.contrast,
-            self.interval,
-            self.verdict,
-            self.confidence,
-            self.answer.subject,
-            self.measured,
-            self.unit,
+    def title(self) -> str:
+        """The question as a heading, in the words of the schema: "Why is A above B? (Average income)"."""
+        return question_title(self.group_names, self.contrast, self.ratio, self.answer.measure)
+
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        """The groups asked about, by what they stand for."""
+        answer = self.answer
+        return tuple(group_name(answer.groups, group, answer.schema) for group, _ in self.asked_weights)
+
+    @property
+    def comparison(self) -> Comparison:
+        """What is compared and what was released of it, as findings are made of."""
+        general = self.in_general
+        return Comparison(
+            groups=self.group_names,
+            estimate=self.estimate,
+            interval=self.interval,
+            verdict=self.verdict,
+            confidence=self.confidence,
+            measured=self.measured,
+            constant=self.contrast.at_least if self.ratio is None else self.ratio.at_least,
+            unit=self.unit,
+            value=self.answer.measure,
+            general=None if general is None else (general.interval, general.verdict),
+            general_refusal=self.general_finding if self.population and general is None else "",
         )
+
+    @property
+    def finding(self) -> Finding:
+        """Whether the gap is real: headline and support, a caveat, and notes."""
+        counting = self.answer.counting
+        general = (self.answer.general_basis, GENERAL_USE) if self.in_general is not None else ()
+        notes = (
+            self.note,
+            self.sharpened,
+            SINGLE_INTERVAL.format(level(self.confidence)),
+            *counting.sentences,
+            *general,
+        )
+        return comparison_finding(self.comparison, counting.caveat, [note for note in notes if note])
 
     @property
     def general_finding(self) -> str:
@@ -111,8 +199,8 @@ class AskedQuestion(Frozen, Charted):
             return ""
         width = self.interval[1] - self.interval[0]
         released = self.unit.number(self.estimate, min(width, 10 * (constant - self.estimate)))
-        below = f"the released value is {released}, below {as_given(constant)}."
-        return f"The question runs against the released order: {below}"
+        below = f"the noisy value is {released}, below {self.unit.given(constant)}."
+        return f"The answer shows the opposite: {below}"
 
     @property
     def relative_to(self) -> float | None:

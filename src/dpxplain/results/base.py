@@ -16,6 +16,7 @@ from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.charge import EntryId, Spend
 from dpxplain.model.contrast import Contrast, Ratio, Verdict
 from dpxplain.model.display import Displayed, Record, Tabular
+from dpxplain.model.finding import Finding
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import Query, Statement
 from dpxplain.model.release import AnswerRelease, R, Released
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from dpxplain.phases.assess_population import PopulationReading
     from dpxplain.phases.assess_question import Assessment
     from dpxplain.privacy.intervals import Interval
-    from dpxplain.results.formats import Unit
+    from dpxplain.words.declarations import Counting
+    from dpxplain.words.findings import Comparison
+    from dpxplain.words.numbers import Unit
 
 Row = TypeVar("Row")
 
@@ -96,7 +99,7 @@ def require_curator(dataset: object) -> TruthTeller:
         return dataset
     raise CuratorOnly(
         "True values are for the curator only.",
-        remedy="Analysts work with released values; the curator opens the data with curator=True.",
+        remedy="Analysts work with noisy values; the curator opens the data with curator=True.",
     )
 
 
@@ -142,7 +145,16 @@ class AnswerLike(Protocol):
     def queries(self) -> list[Query]: ...
 
     @property
-    def subject(self) -> str: ...
+    def value_words(self) -> str: ...
+
+    @property
+    def measure(self) -> str: ...
+
+    @property
+    def counting(self) -> Counting: ...
+
+    @property
+    def unit(self) -> Unit: ...
 
     @property
     def in_percent(self) -> bool: ...
@@ -169,35 +181,6 @@ class AnswerLike(Protocol):
     def unexplained(self) -> ExplanationError: ...
 
 
-class QualityLike(Protocol):
-    """How much of the data the declarations touch, where that was bought."""
-
-    id: EntryId
-    confidence: float
-
-    def covers(self, column: str) -> bool:
-        """Whether the column's rows were counted."""
-        ...
-
-    def share(self, column: str, domain: str, category: str) -> Interval:
-        """The share of rows in a category of `model.schema_fit.Partition`."""
-        ...
-
-    def most_left_out(self, column: str, domain: str) -> float:
-        """The most rows that no group of this column has."""
-        ...
-
-    @property
-    def units_above(self) -> Interval:
-        """The share of privacy units with more than max_rows rows."""
-        ...
-
-    @property
-    def rows_lost(self) -> Interval:
-        """The rows that max_rows leaves out; the upper end is infinite where nothing bounds it."""
-        ...
-
-
 class QuestionLike(Protocol):
     """The `Question` that an explanation answers."""
 
@@ -209,6 +192,11 @@ class QuestionLike(Protocol):
     verdict: Verdict
     population: bool
     in_general: Assessment | None
+
+    def sharpened_by(self, better: Assessment | None, preparation: EntryId) -> QuestionLike: ...
+
+    @property
+    def sharpened(self) -> str: ...
 
     @property
     def contrast(self) -> Contrast: ...
@@ -229,7 +217,13 @@ class QuestionLike(Protocol):
     def text(self) -> str: ...
 
     @property
-    def finding(self) -> str: ...
+    def finding(self) -> Finding: ...
+
+    @property
+    def comparison(self) -> Comparison: ...
+
+    @property
+    def title(self) -> str: ...
 
     @property
     def general_finding(self) -> str: ...

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dpxplain.model.schema import Column, Privacy, label
-from dpxplain.model.schema_fit import ColumnFigures, NumberFigures, SourceFigures
+from dpxplain.model.schema_fit import ColumnFigures, NumberFigures, SourceFigures, UnitCandidate
 from dpxplain.results.check_suggestions import DateLine, NearMiss, NumberLine, near_misses
-from dpxplain.results.formats import number
+from dpxplain.words.numbers import number
 
 _SEVERAL = 3  # values named in a sentence
 _TO_DECLARE = 20  # undeclared values that a proposed list takes in
@@ -48,8 +48,8 @@ def column_warnings(name: str, column: Column, figures: ColumnFigures) -> Iterat
     if column.domain is not None and figures.nulls and None not in column.domain:
         yield _warning(
             name, "null", figures.nulls, figures,
-            f"{_of(figures.nulls, figures)} are NULL, which is not declared: left out of every group.",
-            "Declare NULL as a value of its own.",
+            f"{_of(figures.nulls, figures)} are NULL, which is not declared, so they are in no group.",
+            "If you want to see them as a group of their own, declare NULL.",
             _toml(name, "null = true"),
         )  # fmt: skip
 
@@ -57,23 +57,26 @@ def column_warnings(name: str, column: Column, figures: ColumnFigures) -> Iterat
 def _without_value(name: str, figures: ColumnFigures) -> SchemaWarning:
     return _warning(
         name, "null", figures.nulls, figures,
-        f"{_of(figures.nulls, figures)} get no value: what it is computed from is NULL or undeclared there, "
-        "or it cannot be computed (a division by zero, a text that is no number): left out of every group.",
-        "Write COALESCE(..., a value) around it, or mend the columns that it is computed from.",
+        f"{_of(figures.nulls, figures)} get no value, so they are in no group. In these rows, a column in "
+        "the expression is NULL or not in its list, or the result cannot be computed (a division by zero, a "
+        "text that is not a number).",
+        "Write COALESCE(expression, a value), or correct the columns in the expression.",
         "",
     )  # fmt: skip
 
 
 def unit_warnings(privacy: Privacy, figures: SourceFigures) -> Iterator[SchemaWarning]:
-    """What the privacy unit leaves out."""
+    """What the privacy unit leaves out, or columns that may have to be the unit."""
     if privacy.unit == "row":
+        yield from map(_repeated_key, figures.unit_candidates)
         return
     if figures.without_unit:
         share = figures.without_unit / figures.rows
         yield SchemaWarning(
             "privacy.unit", "no_unit",
-            f"{_percent(share)} of the rows ({figures.without_unit:,}) have no {privacy.unit}: left out.",
-            "Fill it in the source, or protect rows instead of persons if that is what you promise.",
+            f"{_percent(share)} of the rows ({figures.without_unit:,}) have no {privacy.unit}, so they are "
+            "never counted.",
+            f'Fill in {privacy.unit} in the source, or set unit = "row" if you promise to protect rows only.',
             "", figures.without_unit, share,
         )  # fmt: skip
     units = figures.rows_per_unit
@@ -84,11 +87,23 @@ def unit_warnings(privacy: Privacy, figures: SourceFigures) -> Iterator[SchemaWa
     elif units and 2 * max(units) <= privacy.max_rows:
         yield SchemaWarning(
             "privacy.max_rows", "loose_max_rows",
-            f"No {privacy.unit} has more than {max(units):,} rows, but max_rows is {privacy.max_rows:,}: "
-            f"noise is {number(privacy.max_rows / max(units))} times what {max(units):,} would need.",
-            "Lower max_rows, if public knowledge says how many rows one can have.",
+            f"max_rows is {privacy.max_rows:,}, but no {privacy.unit} has more than {max(units):,} rows. The "
+            f"noise is {number(privacy.max_rows / max(units))} times as large as it needs to be.",
+            f"Lower max_rows if public knowledge says how many rows one {privacy.unit} can have.",
             f"[privacy]\nmax_rows = {max(units)}", 0, None,
         )  # fmt: skip
+
+
+def _repeated_key(candidate: UnitCandidate) -> SchemaWarning:
+    column = candidate.column
+    return SchemaWarning(
+        "privacy.unit", "repeated_key",
+        f"The schema protects single rows, but {column} looks like the key of a person: about "
+        f"{candidate.values:,} values in {candidate.rows:,} rows, up to {candidate.most_rows:,} rows each. A "
+        "person with several rows is protected less.",
+        f"If {column} tells people apart, make it the privacy unit. If not, ignore this warning.",
+        f"[privacy]\nunit = {_literal(column)}\nmax_rows = {candidate.usual_rows}", 0, None,
+    )  # fmt: skip
 
 
 def _truncation(privacy: Privacy, figures: SourceFigures, above: int, lost: int) -> SchemaWarning:
@@ -97,11 +112,12 @@ def _truncation(privacy: Privacy, figures: SourceFigures, above: int, lost: int)
     enough = next(m for m in sorted(units) if sum(min(n, m) * p for n, p in units.items()) >= _KEPT * total)
     return SchemaWarning(
         "privacy.max_rows", "truncated",
-        f"{above:,} of {sum(units.values()):,} {privacy.unit} have more than {privacy.max_rows:,} rows; "
-        f"{lost:,} of {figures.rows:,} rows ({_percent(lost / figures.rows)}) are left out of every "
-        "answer, so counts and sums come out too small.",
+        f"{above:,} of {sum(units.values()):,} values of {privacy.unit} have more than "
+        f"{privacy.max_rows:,} rows. max_rows cuts off {lost:,} of {figures.rows:,} rows "
+        f"({_percent(lost / figures.rows)}), so counts and sums come out too small.",
         f"max_rows = {enough:,} keeps {_percent(_KEPT)} of the rows, with "
-        f"{number(enough / privacy.max_rows)} times the noise; the largest has {max(units):,} rows.",
+        f"{number(enough / privacy.max_rows)} times the noise. The largest {privacy.unit} has "
+        f"{max(units):,} rows.",
         f"[privacy]\nmax_rows = {enough}", lost, lost / figures.rows,
     )  # fmt: skip
 
@@ -122,8 +138,8 @@ def _category_warnings(name: str, column: Column, figures: ColumnFigures) -> Ite
         seen_values = [value for value in declared if _text(value) not in forgotten]
         yield _warning(
             name, "unseen", 0, figures,
-            f"{_several(forgotten)} {'is' if len(forgotten) == 1 else 'are'} declared and in no row.",
-            "Harmless if a row could have it: its count will be about 0. Take it out if it is a mistake.",
+            f"No row has {_several(forgotten)}, which {'is' if len(forgotten) == 1 else 'are'} in the list.",
+            "Delete it if it is a mistake. If a row could have it, keep it: its count will be about 0.",
             _toml(name, f"values = {_array(seen_values)}") if seen_values else "",
             forgotten,
         )  # fmt: skip
@@ -133,18 +149,21 @@ def _undeclared(
     name: str, column: Column, figures: ColumnFigures, misses: Sequence[NearMiss], unseen: Sequence[str]
 ) -> SchemaWarning:
     texts = [text for text, _ in figures.odd_texts]
-    message = f"{_of(figures.odd, figures)} hold an undeclared value and are left out: {_several(texts)}."
-    remedy = "Declare those that are public knowledge."
+    message = f"{_of(figures.odd, figures)} have a value that is not in the list: {_several(texts)}."
+    remedy = "Add the values that are public knowledge to the list. Rows with other values are in no group."
     proposed = _proposed(column, texts, misses, unseen)
     if misses and proposed == [value for value in column.values or () if value is not None]:
         # The schema spells them right: what it can do beside the source is to declare each spelling.
         proposed += [miss.text for miss in misses[:_TO_DECLARE]]
     if misses:
         alike = "; ".join(f'"{m.text}" for "{m.declared}" ({m.difference})' for m in misses[:_SEVERAL])
-        message += f" Near misses: {alike}."
-        remedy = "Mend the spelling in the source or in the schema; declare others that are public knowledge."
+        message += f" They may be misspelt: {alike}."
+        remedy = (
+            "Correct the spelling in the source or in the schema, and add other values that are public "
+            "knowledge to the list."
+        )
         if len(misses) == len(texts) and not {m.declared for m in misses} <= set(unseen):
-            remedy = "Mend the spelling in the source, or declare each as a value of its own."
+            remedy = "Correct the spelling in the source, or add each spelling to the list."
     return _warning(
         name, "near_misses" if misses else "undeclared", figures.odd, figures, message, remedy,
         _toml(name, f"values = {_array(proposed)}"), texts[:_TO_DECLARE],
@@ -188,7 +207,8 @@ def _not_dates(name: str, figures: ColumnFigures) -> SchemaWarning:
     texts = [text for text, _ in figures.odd_texts]
     return _warning(
         name, "not_dates", figures.odd, figures,
-        f"{_of(figures.odd, figures)} hold text that is no date ({_several(texts)}): left out.",
+        f"{_of(figures.odd, figures)} contain text that is not a date ({_several(texts)}), so they are in no "
+        "group.",
         'Write ISO dates in the source, such as "2025-01-31" or "2025-01-31 18:30:00".',
         "", texts[:_TO_DECLARE],
     )  # fmt: skip
@@ -199,16 +219,16 @@ def _not_numbers(name: str, figures: ColumnFigures) -> SchemaWarning:
     if {text.strip().lower() for text in texts} <= _BOOLEAN_WORDS:
         return _warning(
             name, "text_boolean", figures.odd, figures,
-            f"{_of(figures.odd, figures)} hold {_several(texts)} as text, which is no number: left out of "
-            "sums, averages and bins.",
-            "Declare it as true and false, or write 1 and 0 in the source.",
+            f"{_of(figures.odd, figures)} contain text instead of numbers ({_several(texts)}). They are left "
+            "out of sums, averages and bins.",
+            "Declare the column as true and false, or write 1 and 0 in the source.",
             _toml(name, "values = [true, false]"), texts,
         )  # fmt: skip
     return _warning(
         name, "not_numbers", figures.odd, figures,
-        f"{_of(figures.odd, figures)} hold text that is no number ({_several(texts)}): left out of "
-        "sums, averages and bins.",
-        "Write numbers in the source, with a point and without units; or declare the column's values.",
+        f"{_of(figures.odd, figures)} contain text that is not a number ({_several(texts)}). They are left "
+        "out of sums, averages and bins.",
+        "Write numbers in the source, with a decimal point and without units. Or list the column's values.",
         _toml(name, f"values = {_array(texts[:_TO_DECLARE])}") if figures.odd == figures.filled else "",
         texts[:_TO_DECLARE],
     )  # fmt: skip
@@ -229,13 +249,13 @@ def _clamped(
             continue
         mean = ""
         if numbers.mean is not None and numbers.clamped_mean is not None and not isinstance(line, DateLine):
-            mean = f" Clamping moves the mean from {number(numbers.mean)} to {number(numbers.clamped_mean)}."
-        furthest = "" if reach is None else f" (as far as {line.text(reach)})"
+            mean = f" This moves the mean from {number(numbers.mean)} to {number(numbers.clamped_mean)}."
+        furthest = "" if reach is None else f" ({'down' if side == 'below' else 'up'} to {line.text(reach)})"
         end = line.text(bound)
         yield _warning(
             name, f"clamped_{side}", rows, figures,
-            f"{_of(rows, figures)} lie {side} {end}{furthest} and count as {end}.{mean}",
-            "Widen the bounds as far as public knowledge supports; noise grows with their width.",
+            f"{_of(rows, figures)} are {side} {end}{furthest} and count as {end}.{mean}",
+            "Widen the bounds as far as public knowledge allows. Wider bounds mean more noise.",
             _toml(name, f"bounds = {_array([line.literal(low), line.literal(high)])}"),
         )  # fmt: skip
 
@@ -247,9 +267,9 @@ def _outside_edges(
     if numbers.under_edges:
         exactly = numbers.at_lowest_edge
         where = (
-            f"are {first}, the lowest edge: bins are open below"
+            f"equal the lowest edge, {first}, which lies outside the first bin"
             if exactly == numbers.under_edges
-            else f"lie at or below the lowest edge {first}"
+            else f"are at or below the lowest edge, {first}"
         )
         lowest = edges[0] - line.step(edges[0], edges[1])
         if exactly < numbers.under_edges and numbers.low is not None:
@@ -258,17 +278,17 @@ def _outside_edges(
                 lowest -= line.step(edges[0], edges[1])
         yield _warning(
             name, "below_edges", numbers.under_edges, figures,
-            f"{_of(numbers.under_edges, figures)} {where}, so they are in no bin and left out.",
-            "Begin with a lower edge.",
+            f"{_of(numbers.under_edges, figures)} {where}, so they are in no group.",
+            "Add a lower edge.",
             _toml(name, f"edges = {_array([line.literal(e) for e in (lowest, *edges)])}"),
         )  # fmt: skip
     if numbers.over_edges:
         highest = max(edges[-1] + (edges[-1] - edges[-2]), line.round_out(numbers.high or 0.0, 1))
         yield _warning(
             name, "above_edges", numbers.over_edges, figures,
-            f"{_of(numbers.over_edges, figures)} lie above the highest edge {last}, so they are in no bin "
-            "and left out.",
-            "End with a higher edge.",
+            f"{_of(numbers.over_edges, figures)} are above the highest edge, {last}, so they are in no "
+            "group.",
+            "Add a higher edge.",
             _toml(name, f"edges = {_array([line.literal(e) for e in (*edges, highest)])}"),
         )  # fmt: skip
 
@@ -287,9 +307,9 @@ def _bins(
         together = sum(n for n in rows if n < _THIN * filled)
         yield _warning(
             name, "thin_bins", together, figures,
-            f"{len(thin)} of {len(bins)} bins hold (almost) nothing, {together:,} rows together: "
+            f"{len(thin)} of {len(bins)} bins are empty or almost empty, with {together:,} rows together: "
             f"{_several(thin, quoted=False)}.",
-            "Join them with their neighbours: their counts are mostly noise.",
+            "Merge them with their neighbours, because their counts are mostly noise.",
             _toml(name, f"edges = {_array([line.literal(e) for e in merged])}") if len(merged) > 2 else "",
             thin,
         )  # fmt: skip
@@ -297,9 +317,9 @@ def _bins(
     if rows[largest] > _WIDE * filled:
         yield _warning(
             name, "wide_bin", rows[largest], figures,
-            f"The bin {label(bins[largest])} holds {_percent(rows[largest] / filled)} of the binned rows: "
-            f"grouping by {name} hardly tells them apart.",
-            "Put more edges inside it.",
+            f"The bin {label(bins[largest])} contains {_percent(rows[largest] / filled)} of the binned rows, "
+            f"so grouping by {name} says little.",
+            "Add edges inside this bin.",
             "", [label(bins[largest])],
         )  # fmt: skip
 

@@ -34,14 +34,15 @@ from dpxplain.privacy.formulas import (
     leaves,
 )
 from dpxplain.privacy.intervals import Interval, Loadings, check_asked_confidence
-from dpxplain.results import formats
-from dpxplain.results.sentences import NOISE_ONLY, NOT_PRIVATE, shaped_by
+from dpxplain.words import numbers
+from dpxplain.words.declarations import shaped_by
+from dpxplain.words.questions import NOISE_ONLY, NOT_PRIVATE
 
 _LONGEST = 400  # letters of a formula
 _METHOD_NOTES = {
-    "image": "Interval by image, which holds at every size of group.",
-    "bootstrap": "Interval by bootstrap: approximate, and too narrow where noise is not small against a "
-    "divisor or the argument of a logarithm.",
+    "image": "Interval by the image method, which is valid for groups of any size.",
+    "bootstrap": "Bootstrap interval: approximate. It is too narrow if the noise is large compared with a "
+    "divisor or with the argument of a logarithm.",
 }
 
 
@@ -56,7 +57,7 @@ class Arithmetic:
         released = getattr(self, "released", None)
         if not isinstance(released, Combination):
             raise TypeError(
-                f"This {type(self).__name__} was not released, so that it cannot be computed with."
+                f"You cannot compute with this {type(self).__name__}, because it is not part of an answer."
             )
         return released
 
@@ -100,7 +101,7 @@ class Arithmetic:
 
     def _refuse_order(self, _other: object) -> NoReturn:
         raise TypeError(
-            "A released value is uncertain, so that < and > have no yes or no. "
+            "A noisy value is uncertain, so < and > cannot answer yes or no. "
             "Compare its .estimate or .interval, or ask a combination for its .verdict(at_least=...)."
         )
 
@@ -184,13 +185,13 @@ class Combination(Arithmetic):
 
     def __str__(self) -> str:
         low, high = self.interval
-        ends = formats.interval(low, high).replace(" to ", " and ")
+        ends = numbers.interval(low, high).replace(" to ", " and ")
         lines = [] if self.private else [NOT_PRIVATE]
         lines += [
             self.formula,
-            f"{formats.number(self.estimate, high - low)}, between {ends} "
-            f"({formats.level(self.confidence)} confidence)",
-            *(["Of what: " + " ".join(self.shaped_by)] if self.shaped_by else []),
+            f"{numbers.number(self.estimate, high - low)}, between {ends} "
+            f"({numbers.level(self.confidence)} confidence)",
+            *(["Note: " + " ".join(self.shaped_by)] if self.shaped_by else []),
             " ".join(filter(None, (self.method_note, NOISE_ONLY, "No cost."))),
         ]
         return "\n".join(lines)
@@ -201,7 +202,7 @@ class Combination(Arithmetic):
         return f"<pre>{html.escape(str(self))}</pre>"
 
     def __bool__(self) -> NoReturn:
-        raise TypeError("A combination of released values is neither true nor false. Ask for its .verdict().")
+        raise TypeError("A combination of noisy values is neither true nor false. Ask for its .verdict().")
 
 
 def log(value: object) -> Combination:
@@ -243,7 +244,7 @@ def _combined(name: str, *operands: object) -> Combination:
             "A combination cannot be divided by the number 0.", remedy="Divide by another number."
         )
     if name == "log" and isinstance(last, Constant) and last.value <= 0.0:
-        raise BadRequest("The logarithm needs a number above 0.", remedy="Take it of another number.")
+        raise BadRequest("The logarithm needs a number above 0.", remedy="Use a number above 0 in log().")
     confidence = max((operand._operand.confidence for operand in combinations), default=0.95)
     return Combination(Operation(name, tuple(expressions)), confidence)
 
@@ -363,7 +364,7 @@ def _names(sources: Sequence[_Source]) -> dict[object, str]:
 
 def _quoted(label: str) -> str:
     """A label that could be read as part of the formula is put in quotes."""
-    text = formats.clean(label)
+    text = numbers.clean(label)
     return text if text.replace(" ", "_").isidentifier() else f'"{text}"'
 
 

@@ -25,7 +25,7 @@ from dpxplain.model.output_formula import (
 from dpxplain.model.query import Statement
 from dpxplain.privacy.intervals import Interval
 from dpxplain.results.combination import Arithmetic, Combination, exp, log
-from dpxplain.results.formats import clean, level
+from dpxplain.words.numbers import clean, level
 
 _COMPARISONS: dict[Ordering, Callable[[float, float], bool]] = {
     "=": operator.eq,
@@ -62,7 +62,7 @@ class JudgedGroup:
 
 @dataclass(frozen=True)
 class Having:
-    """The condition as SQL, and every declared group with what became of it."""
+    """The condition as SQL, and every group that the WHERE leaves with what became of it."""
 
     condition: str
     confidence: float
@@ -82,15 +82,18 @@ class Having:
         dropped, count = self.dropped, len(self.groups)
         left_out = f"{len(dropped)} of {count} groups left out" if dropped else f"all {count} groups kept"
         listed_groups = f": {_listed(dropped)}" if dropped else ""
-        lines = [f"HAVING {clean(self.condition)} acts on released, noisy values: {left_out}{listed_groups}."]
+        lines = [
+            f"HAVING {clean(self.condition)} compares the noisy values, not the true ones: "
+            f"{left_out}{listed_groups}."
+        ]
         for unsure, otherwise in ((dropped, "may meet"), (self.kept, "may not meet")):
             doubtful = [group for group in unsure if not group.certain]
             if doubtful:
                 state = "left out" if unsure is dropped else "kept"
-                sure = f"({level(self.confidence)} intervals, each by itself)"
+                sure = f"(each with its own {level(self.confidence)} interval)"
                 lines.append(
-                    f"Privacy noise may have decided {sure}: {state}, but the true values {otherwise} the "
-                    f"condition: {_listed(doubtful)}."
+                    f"Privacy noise may have decided about these groups {sure}. They were {state}, but their "
+                    f"true values {otherwise} the condition: {_listed(doubtful)}."
                 )
         return lines
 
@@ -98,9 +101,9 @@ class Having:
 def judge_having(
     condition: Condition, text: str, groups: Groups, confidence: float, valued: Valued
 ) -> Having:
-    """Every declared group under the condition; `valued` computes a formula for a group."""
+    """Every group that the WHERE leaves, under the condition; `valued` computes a formula for a group."""
     judged = []
-    for index in range(groups.size):
+    for index in groups.remaining:
         is_kept, certain = _judge(condition, lambda formula, index=index: valued(formula, index))  # type: ignore[misc]
         judged.append(JudgedGroup(groups.label(index), is_kept, certain, index))
     return Having(text, confidence, tuple(judged))
@@ -155,6 +158,9 @@ class ValueRow(Protocol):
     def interval(self) -> Interval: ...
 
     @property
+    def is_unknown(self) -> bool: ...
+
+    @property
     def released(self) -> Combination: ...
 
 
@@ -194,6 +200,13 @@ class FormulaValues:
         value = self.value(group)
         return finite(value.estimate, value.interval), value.interval
 
+    def is_unknown(self, group: int) -> bool:
+        """Whether nothing is known of an aggregate's value; such groups come last in any order."""
+        if not isinstance(self.formula, Measured):
+            return False
+        row: ValueRow = self.parts[self.formula.aggregate].row(group)
+        return row.is_unknown
+
 
 def finite(estimate: float, ends: Interval) -> float:
     """The estimate, or where it divides by zero the number nearest to 0 in its unbounded interval."""
@@ -218,7 +231,10 @@ def arrangement(statement: Statement, parts: Sequence[AggregateAnswer], having: 
 
     def values(formula: Formula) -> list[float]:
         computed = FormulaValues(formula, parts)
-        return [computed.estimated(group)[0] for group in range(groups.size)]
+        return [
+            math.nan if computed.is_unknown(group) else computed.estimated(group)[0]
+            for group in range(groups.size)
+        ]
 
     among = None if having is None else [group.index for group in having.kept]
     return groups.arranged(statement.presentation, values, among)

@@ -1,4 +1,4 @@
-"""The discovered values of a column, as an analyst holds them."""
+"""The discovered values of a column, and what discovering them would cost."""
 
 from __future__ import annotations
 
@@ -125,8 +125,8 @@ class PlannedDiscovery(Frozen):
         is_known = bool(known_values(plan.schema, plan.column, dataset.ledger, seed))
         if is_known or plan.column in dataset.schema.columns:
             raise BadRequest(
-                f"The values of {self.plan.column} were discovered already.",
-                remedy="What was found is in the schema; ask about it as about any other column.",
+                f"The values of {self.plan.column} are already discovered.",
+                remedy="Query it like any other column.",
             )
         check_delta(dataset, plan)
         if only_share:

@@ -6,26 +6,54 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dpxplain.errors import ExplanationError
+from dpxplain.errors import DPXPlainError, ExplanationError
 from dpxplain.explanation.custom import CustomInfluence
 from dpxplain.explanation.family import Family
 from dpxplain.model.cancellation import checking
 from dpxplain.model.charge import Request, Spend
+from dpxplain.model.contrast import Verdict
 from dpxplain.model.display import Charted, Displayed, Record, check_report_name, renderer
+from dpxplain.model.finding import Finding
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.predicate import FilterPredicate, Predicate
-from dpxplain.model.release import ExplanationRelease, FoldedLine, Released
+from dpxplain.model.query import filter_columns
+from dpxplain.model.release import ExplanationLine, ExplanationRelease, FoldedLine, Released
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_custom import CustomPlan, CustomRelease, plan_custom
 from dpxplain.phases.plan import ExplanationPlan
 from dpxplain.privacy.intervals import Interval
 from dpxplain.results.base import QuestionLike, ReleasedRows, Row, Truth, require_curator
 from dpxplain.results.preview import ExplanationPreview
-from dpxplain.results.sentences import UNMATCHED
+from dpxplain.words.conditions import condition_label, condition_phrase
+from dpxplain.words.declarations import Counting
+from dpxplain.words.explanations import (
+    MAY_MISS,
+    ORDER_PRICE,
+    UNMATCHED,
+    Circumstances,
+    advice,
+    enough_rho,
+    folded_note,
+    influence_note,
+    mechanism_note,
+    promise,
+)
+from dpxplain.words.findings import (
+    ASSOCIATION,
+    Effect,
+    EffectName,
+    Explained,
+    effect_name,
+    explanation_finding,
+)
+from dpxplain.words.numbers import rho
+from dpxplain.words.prices import PREPARED, cost
+from dpxplain.words.questions import GENERAL_USE
 
 
 @dataclass(frozen=True)
@@ -49,6 +77,16 @@ class ExplanationRow:
     index: int  # in the family
     gap_without: Interval | None = None  # the question's value without these rows, if the mechanism tells it
     folded: tuple[FoldedCondition, ...] = ()  # what the row stands for as well
+    share_removed: Interval | None = None
+    """The share of the gap that leaving these rows out removes: 1 is all of it, below 0 the gap widens. None
+    where the mechanism does not tell it, or where there may be no gap."""
+    share_estimate: float | None = None  # by which rows are sorted
+    effect: EffectName = "unclear"  # on the gap, by the interval of the share or else of the influence
+
+    @property
+    def is_unclear(self) -> bool:
+        """Whether its interval contains zero, so that these rows may push either way."""
+        return self.effect == "unclear"
 
 
 Release = TypeVar("Release", ExplanationRelease, CustomRelease)
@@ -82,7 +120,7 @@ class PredicateRows(ReleasedRows[Release, Row]):
 
 
 class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, ExplanationRow]):
-    """The k selected predicates, by the upper bound of their influence, then of their rank.
+    """The k selected conditions by the share of the gap that they remove, or else by influence.
 
     >>> import dpxplain as dpx
     >>> sql = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
@@ -106,7 +144,9 @@ class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, Explanation
         super().__init__(released)
         self.request = request  # what was asked, as the history keeps it
         self._dataset = dataset
-        self.rows = self._ordered()
+        rows = self._read_rows()
+        self.by_influence = all(row.share_removed is None for row in rows)
+        self.rows = tuple(sorted(rows, key=_paper_order if self.by_influence else _by_share))
         self.freeze()
 
     @property
@@ -136,12 +176,125 @@ class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, Explanation
                 "gap_without_low": row.gap_without and row.gap_without[0],
                 "gap_without_high": row.gap_without and row.gap_without[1],
                 "folded": "; ".join(str(condition.predicate) for condition in row.folded),
+                "share_removed_low": row.share_removed and row.share_removed[0],
+                "share_removed_high": row.share_removed and row.share_removed[1],
+                "effect": row.effect,
             }
             for row in self.rows
         ]
 
+    def sorted_by_influence(self) -> Explanation:
+        """The same table with influence and rank in place of the share removed, in the paper's order."""
+        other = copy(self)
+        object.__setattr__(other, "by_influence", True)
+        object.__setattr__(other, "rows", tuple(sorted(self.rows, key=_paper_order)))
+        return other
+
+    @property
+    def finding(self) -> Finding:
+        """What explains the gap: headline and support, a caveat, and notes."""
+        counting = self.question.answer.counting
+        return explanation_finding(self.explained, counting.caveat, self._notes(counting))
+
+    @property
+    def explained(self) -> Explained:
+        """The question and the effect of each condition, as findings are made of."""
+        effects = tuple(map(self.effect_of, self.rows))
+        nothing = not any(row.effect != "unclear" for row in self.rows)
+        return Explained(
+            asked=replace(self.question.comparison, general=None, general_refusal=""),
+            gap=self.release.gap,
+            effects=effects,
+            advice=self._advice() if nothing else "",
+        )
+
+    def effect_of(self, row: ExplanationRow) -> Effect:
+        """What leaving out a row's condition does, as it is said in words."""
+        return Effect(
+            name=condition_phrase(row.predicate, self.plan.family.schema),
+            effect=row.effect,
+            influence=row.influence,
+            share=row.share_removed,
+            without=row.gap_without,
+            middle=row.share_estimate,
+            is_first=row.rank == (1, 1),
+        )
+
+    def label_of(self, row: ExplanationRow) -> str:
+        """A row's condition as tables name it."""
+        return condition_label(row.predicate, self.plan.family.schema)
+
+    def folded_text(self, row: ExplanationRow) -> str:
+        """The conditions that a row stands for as well, in a sentence; empty if there are none."""
+        if not row.folded:
+            return ""
+        schema = self.plan.family.schema
+        names = [condition_label(condition.predicate, schema) for condition in row.folded]
+        return folded_note(names, [c.same_rows for c in row.folded if c.same_rows is not None])
+
+    @property
+    def order_note(self) -> str:
+        """What it would take to make the order clear, if that is affordable and the order is open."""
+        known = [row.influence if self.by_influence else row.share_removed for row in self.rows]
+        clear = [ends for row, ends in zip(self.rows, known, strict=True) if ends and row.effect != "unclear"]
+        enough = enough_rho(self.rho, clear) if self.rho > 0 and len(clear) > 1 else None
+        remaining = None if enough is None else self._remaining()
+        if enough is None or remaining is None or enough > remaining:
+            return ""
+        return ORDER_PRICE.format(rho=rho(enough))
+
+    def _remaining(self) -> float | None:
+        """What is left of the budget; None where it cannot be read, as without a connection."""
+        try:
+            return self._dataset.ledger.budget(self._dataset.name).remaining
+        except DPXPlainError:
+            return None
+
+    def _advice(self) -> str:
+        family = self.plan.family
+        columns = [_columns(row.predicate) for row in self.rows]
+        known = Circumstances(
+            spent=self.rho,
+            remaining=self._remaining(),
+            conditions=self.family_size,
+            columns=tuple(names[0] for names in columns),
+            values={name: len(family.schema.column(name).domain or ()) for name in family.attributes},
+            conjuncts=max(map(len, columns), default=1),
+        )
+        return advice([row.share_removed or row.influence for row in self.rows], known)
+
+    def _notes(self, counting: Counting) -> tuple[str, ...]:
+        question, kind = self.question, self.question.answer.statement.query.aggregate.kind
+        notes = (
+            ASSOCIATION if counting.caveat else "",
+            question.note,
+            question.sharpened,
+            promise(self.confidence, self.family_size, together=self.mechanism == "marginals"),
+            influence_note(kind, question.measured, is_relative=self.relative),
+            MAY_MISS if self.k_may_miss else "",
+            *(f"{self.label_of(row)}. {self.folded_text(row)}" for row in self.rows if row.folded),
+            self._cost_note(),
+            mechanism_note(self.mechanism, self.plan.reason, self.plan.lower_share),
+            *counting.sentences,
+            UNMATCHED,
+            *((question.answer.general_basis, GENERAL_USE) if question.in_general is not None else ()),
+        )
+        return tuple(note for note in notes if note)
+
+    @property
+    def k_may_miss(self) -> bool:
+        """Whether a condition that was left out may rank before one that is shown."""
+        return len(self.rows) < self.family_size and any(row.rank[1] > len(self.rows) for row in self.rows)
+
+    def _cost_note(self) -> str:
+        if self.mechanism != "marginals":
+            return cost(self.rho, self.spends, self.free)
+        if self.free:
+            return f"{PREPARED} Preparing it cost {rho(self.rho)}."
+        return f"{cost(self.rho, self.spends)} Every further explanation of this answer is free."
+
     def save(self, path: str | Path) -> Path:
-        """Write the whole story, question and table, as one self-contained HTML file."""
+        """Write the finding, its chart, question and table as one self-contained HTML file."""
         check_report_name(Path(path))
         return Path(renderer("report").save_report(self, path))
 
@@ -149,10 +302,9 @@ class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, Explanation
         """Curator only: true influence and rank of the predicates in the table."""
         return require_curator(self._dataset).table_truth(self)
 
-    def _ordered(self) -> tuple[ExplanationRow, ...]:
-        """SPEC section 6: by upper bound of relative influence, ties by upper bound of rank."""
+    def _read_rows(self) -> list[ExplanationRow]:
         divisor = self.question.relative_to
-        rows = [
+        return [
             ExplanationRow(
                 predicate=self.plan.family.predicate(line.predicate),
                 estimate=line.influence,
@@ -164,16 +316,42 @@ class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, Explanation
                 index=line.predicate,
                 gap_without=line.gap_without_interval,
                 folded=tuple(map(self._condition, line.folded)),
+                share_removed=self._share_removed(line),
+                share_estimate=line.share_removed,
+                effect=self._effect(line),
             )
             for line in checking(self.plan.lines(self.release))
         ]
-        return tuple(sorted(rows, key=lambda row: (-row.influence[1], row.rank[1])))
+
+    def _share_removed(self, line: ExplanationLine) -> Interval | None:
+        return None if self.question.verdict is Verdict.UNCLEAR else line.share_removed_interval
+
+    def _effect(self, line: ExplanationLine) -> EffectName:
+        return effect_name(self._share_removed(line), line.influence_interval, self.question.verdict)
 
     def _condition(self, folded: FoldedLine) -> FoldedCondition:
         predicate = self.plan.family.predicate(folded.predicate)
         if folded.kept is not None and isinstance(predicate, Predicate):
             predicate = Predicate(tuple(predicate.conditions[position] for position in folded.kept))
         return FoldedCondition(predicate, folded.same_rows)
+
+
+def _paper_order(row: ExplanationRow) -> tuple[float, int]:
+    """SPEC section 6: by upper bound of relative influence, ties by upper bound of rank."""
+    return -row.influence[1], row.rank[1]
+
+
+def _by_share(row: ExplanationRow) -> tuple[bool, float, tuple[float, int]]:
+    """By the share removed, which is what is shown; rows whose share is not known come last."""
+    share = None if row.share_removed is None else row.share_estimate
+    return share is None, -(share or 0.0), _paper_order(row)
+
+
+def _columns(predicate: Predicate | FilterPredicate) -> list[str]:
+    """The columns that a condition speaks of."""
+    if isinstance(predicate, Predicate):
+        return [condition.column for condition in predicate.conditions]
+    return sorted(filter_columns(predicate.condition))
 
 
 class PlannedExplanation(Frozen):
@@ -203,8 +381,15 @@ class PlannedExplanation(Frozen):
         return self.plan.explain(
             dataset,
             self.request,
-            lambda released: Explanation(self.question, self.plan, released, dataset, request=body),
+            lambda released: Explanation(
+                self._sharpened(released), self.plan, released, dataset, request=body
+            ),
         )
+
+    def _sharpened(self, released: Released[ExplanationRelease]) -> QuestionLike:
+        """The question with the table's own gap, so that both show one."""
+        better = self.plan.gap(released.value, self.question.confidence, self.question.method)
+        return self.question.sharpened_by(better, released.entry.id)
 
 
 @dataclass(frozen=True)
@@ -265,7 +450,7 @@ def plan_by(
     """The plan of an explanation by a custom influence, which always has a price."""
     if rho is None:
         raise ExplanationError(
-            "A custom influence cannot be explained from a preparation, so it needs a price.",
+            "A prepared answer does not cover custom influence functions, so this needs a price.",
             remedy="Pass rho=0.5.",
         )
     return plan_custom(

@@ -6,7 +6,7 @@ Post-processing. Its intervals are those of arithmetic on released values (`resu
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from dpxplain.errors import ExplanationError, QueryRefused, QuestionError
@@ -18,11 +18,14 @@ from dpxplain.model.query import Output, Query, Statement
 from dpxplain.phases.assess_question import Assessment
 from dpxplain.privacy.formula_intervals import DEFAULT_METHOD
 from dpxplain.privacy.formula_intervals import METHODS as FORMULA_METHODS
-from dpxplain.privacy.intervals import METHODS
+from dpxplain.privacy.intervals import METHODS, Interval
 from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.computed_values import FormulaValues, finite
 from dpxplain.results.prepared import PlannedPreparation
 from dpxplain.sql.parse import parse, quoted_name
+from dpxplain.words.numbers import PLAIN, Unit
+
+_MOST_COMPARED = 200  # groups
 
 
 class FormulaAnswer(Answer):
@@ -62,9 +65,20 @@ class FormulaAnswer(Answer):
         return [part.statement.query for part in self._used_parts]
 
     @property
-    def subject(self) -> str:
-        names = joined_subjects(self._used_parts)
-        return names and f"values computed from {names}"
+    def unit(self) -> Unit:
+        """None of its own: a formula may multiply and divide units."""
+        return PLAIN
+
+    @property
+    def is_count(self) -> bool:
+        return False
+
+    def _joint_intervals(self, rows: Sequence[AnswerRow]) -> list[Interval]:
+        """As of measured values, for as many groups as are quickly computed; of more, nothing is claimed."""
+        if len(rows) > _MOST_COMPARED:
+            return [(-math.inf, math.inf)] * len(rows)
+        joint = 1.0 - (1.0 - self.confidence) / self.groups.size
+        return [self._values.value(row.number).interval_by(DEFAULT_METHOD, joint) for row in rows]
 
     @property
     def in_percent(self) -> bool:
@@ -77,7 +91,10 @@ class FormulaAnswer(Answer):
 
     @property
     def not_general(self) -> str:
-        return f"What {self.expression} is in general is not told: it is computed from released values."
+        return (
+            f"There is no “in general” interval for {self.expression}, because it is computed from noisy "
+            "values."
+        )
 
     @property
     def general_basis(self) -> str:
@@ -86,7 +103,7 @@ class FormulaAnswer(Answer):
     @property
     def no_influence(self) -> str:
         return (
-            f"{self.expression} is computed from released values; influence is defined for COUNT, SUM and "
+            f"{self.expression} is computed from noisy values; influence is defined for COUNT, SUM and "
             "AVG only."
         )
 
@@ -108,11 +125,14 @@ class FormulaAnswer(Answer):
 
     def _check_ratio(self) -> None:
         raise QuestionError(
-            f"{self.expression} is computed already; ratios are asked of COUNT, SUM and AVG.",
-            remedy='Divide released values, which is free: answer["A"] / answer["B"] has an interval.',
+            f"{self.expression} is itself computed from other values. You can ask about ratios of COUNT, SUM "
+            "and AVG only.",
+            remedy='Divide two values of the answer for free: answer["A"] / answer["B"] has an interval.',
         )
 
-    def plan_prepare(self, rho: float, choice: FamilyChoice) -> PlannedPreparation:
+    def plan_prepare(
+        self, rho: float | None, choice: FamilyChoice, epsilon: float | None = None
+    ) -> PlannedPreparation:
         raise self.unexplained()
 
     def unexplained(self) -> ExplanationError:
@@ -137,14 +157,18 @@ class _ComputedRows(dict[int, AnswerRow]):
         if self._digits is not None:
             estimate, ends = rounded(estimate, ends, self._digits)
         like = self._first.row(group)
-        row = AnswerRow(like.group, like.label, estimate, ends, math.nan, _index=group, _values=self._values)
+        row = AnswerRow(
+            like.group,
+            like.label,
+            estimate,
+            ends,
+            math.nan,
+            is_unknown=math.isinf(ends[0]) and math.isinf(ends[1]),
+            _index=group,
+            _values=self._values,
+        )
         self[group] = row
         return row
-
-
-def joined_subjects(answers: Iterable[Answer]) -> str:
-    """What the values of several answers are: "clamped sums and counted rows"."""
-    return " and ".join(dict.fromkeys(answer.subject for answer in answers if answer.subject))
 
 
 def computed_answer(text: str, measured: Sequence[Answer]) -> FormulaAnswer | None:

@@ -15,7 +15,8 @@ from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.results.preview import Price, QueriesPreview, QueryPreview
 from dpxplain.results.requests import query_request
-from dpxplain.results.sentences import unselected_note
+from dpxplain.sql.source import refuse_where
+from dpxplain.words.questions import unselected_note
 
 MOST_COMPUTED = 10_000  # groups: each formula and its interval are computed one by one
 
@@ -57,9 +58,10 @@ class PlannedQuery(Frozen):
         planned = cls(statement, plan, query_request(statement.sql, rho), confidence, dataset, population)
         if planned.group_count > MOST_COMPUTED and statement.is_computed:
             raise QueryRefused(
-                f"HAVING and arithmetic are computed for at most {MOST_COMPUTED:,} groups; this query has "
+                f"HAVING and arithmetic work for at most {MOST_COMPUTED:,} groups. This query has "
                 f"{planned.group_count:,}.",
-                remedy="Group by fewer columns, or ask for the aggregates and compute with their rows.",
+                remedy="Group by fewer columns. Or ask for the aggregates alone, and compute with the "
+                "answer's rows.",
             )
         return planned
 
@@ -74,8 +76,26 @@ class PlannedQuery(Frozen):
         return self._dataset.schema
 
     @property
+    def groups(self) -> Groups:
+        return Groups.of(self.statement.query, self._dataset.schema)
+
+    @property
     def group_count(self) -> int:
-        return Groups.of(self.statement.query, self._dataset.schema).size
+        """How many groups are measured, those that the WHERE rules out included."""
+        return self.groups.size
+
+    def check_shown(self) -> PlannedQuery:
+        """The query itself; raises if the WHERE rules out every group, so that nothing would be shown."""
+        groups = self.groups
+        if not groups.remaining:
+            columns = ", ".join(groups.columns)
+            raise refuse_where(
+                self.statement.sql,
+                f"The WHERE condition excludes every listed group of {columns}, so the answer would have no "
+                "rows.",
+                "Change the condition, or group by another column.",
+            )
+        return self
 
     def find(self) -> Answer | Answers | None:
         """The stored answer, if the identical query was asked before. Free."""
@@ -113,7 +133,7 @@ class PlannedQuery(Frozen):
         plan, sql = self.plan, self.statement.sql
         stored = self._dataset.ledger.find(self._dataset.name, plan.key(self._dataset)) is not None
         price = Price.of(plan, self._dataset, free=stored)
-        size = self.group_count
+        size = len(self.groups.remaining)
         parts = [
             QueryPreview.of(plan.expected(query), sql, size, price, self._dataset, self.confidence)
             for query in self.statement.queries

@@ -6,15 +6,23 @@ from dataclasses import dataclass
 
 from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.charge import EntryId, Request, Spend
+from dpxplain.model.contrast import Contrast, Verdict
 from dpxplain.model.display import Displayed, Record, Tabular
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.release import PreparedRelease, Released
 from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.explain_marginals import MarginalsExplanation
+from dpxplain.phases.plan import ExplanationTerms
 from dpxplain.phases.prepare_answer import Preparation, plan_preparation
+from dpxplain.privacy.intervals import DEFAULT_METHOD
 from dpxplain.results.base import AnswerLike
 from dpxplain.results.preview import Price
 from dpxplain.results.requests import prepare_request
-from dpxplain.results.sentences import UNMATCHED
+from dpxplain.words import numbers
+from dpxplain.words.explanations import UNMATCHED
+from dpxplain.words.forecasts import preparation_forecast
+
+_CONFIDENCE = 0.95  # of what a preview forecasts
 
 
 @dataclass(frozen=True)
@@ -28,6 +36,15 @@ class Prepared(Displayed, Tabular):
     @property
     def sql(self) -> str:
         return self.answer.sql
+
+    @property
+    def summary(self) -> str:
+        """What was prepared, in a sentence."""
+        plan = self.plan
+        return (
+            f"{numbers.counted(plan.family.size, 'condition')} in {numbers.counted(plan.groups, 'group')}, "
+            "for any groups, weights, number of conditions and confidence."
+        )
 
     @property
     def shaped_by(self) -> tuple[str, ...]:
@@ -71,13 +88,19 @@ class PreparationPreview(Displayed, Tabular):
     price: Price
     sql: str
     plan: Preparation
+    smallest_clear: float | None = None
+    """The smallest change of a gap that will be clear, between the two largest groups; None where the groups
+    are so small that hardly any will be."""
+    forecast: str = ""
+    """What that means, in a sentence or two."""
 
     @property
     def confidence(self) -> float:
-        return 0.95
+        return _CONFIDENCE
 
     def records(self) -> list[Record]:
-        return [_summary(self.plan) | {"remaining_after": self.price.remaining_after}]
+        further = {"remaining_after": self.price.remaining_after, "smallest_clear": self.smallest_clear}
+        return [_summary(self.plan) | further]
 
 
 class PlannedPreparation(Frozen):
@@ -97,7 +120,25 @@ class PlannedPreparation(Frozen):
 
     def preview(self) -> PreparationPreview:
         stored = self._dataset.find(self.plan) is not None
-        return PreparationPreview(Price.of(self.plan, self._dataset, free=stored), self.answer.sql, self.plan)
+        price = Price.of(self.plan, self._dataset, free=stored)
+        return PreparationPreview(price, self.answer.sql, self.plan, *self._forecast())
+
+    def _forecast(self) -> tuple[float | None, str]:
+        """The smallest change that will be clear, and its sentence; from released values only."""
+        answer, plan = self.answer, self.plan
+        groups = _largest_groups(answer)
+        contrast = Contrast(groups, (1.0, -1.0)[: len(groups)])
+        terms = ExplanationTerms(plan.query, contrast, plan.family, answer.release, 1, plan.rho, _CONFIDENCE)
+        smallest = MarginalsExplanation(terms, plan, stored=None).smallest_clear
+        assessed = answer.assess(contrast, _CONFIDENCE, DEFAULT_METHOD)
+        return smallest, preparation_forecast(
+            smallest,
+            None if assessed.verdict is Verdict.UNCLEAR else abs(assessed.estimate),
+            [answer.groups.label(group) for group in groups],
+            plan.rho,
+            plan.schema.privacy,
+            in_percent=answer.in_percent,
+        )
 
     def run(self, dataset: OpenDataset | None = None) -> Prepared:
         """Finds or measures it, in the data set it was planned on or in another caller's view of it."""
@@ -119,6 +160,13 @@ def plan_prepared(
 
     choice = dataset.asked_order(choice, lambda ordered: dataset.find(plan(ordered)) is not None)
     return PlannedPreparation(answer, plan(choice), prepare_request(answer, rho, choice), dataset)
+
+
+def _largest_groups(answer: AnswerLike) -> tuple[int, ...]:
+    """The two groups of the most released rows, or of the largest sums where no rows were released."""
+    release = answer.release
+    sizes = release.noisy_count or [abs(total) for total in release.noisy_sum or ()]
+    return tuple(sorted(range(len(sizes)), key=lambda group: -sizes[group])[:2])
 
 
 def _summary(plan: Preparation) -> Record:

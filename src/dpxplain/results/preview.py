@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from dpxplain.model.budget import rho_of_units, spend_units
-from dpxplain.model.charge import Spend
+from dpxplain.model.charge import Spend, gaussian_part
 from dpxplain.model.display import Displayed, Record, Tabular
 from dpxplain.model.query import VARIANCES
 from dpxplain.model.release import AnswerRelease
@@ -16,11 +16,12 @@ from dpxplain.phases.assess_question import group_estimates
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_custom import CustomPlan
 from dpxplain.phases.plan import ExplanationPlan
+from dpxplain.privacy.accounting import epsilon
 from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.privacy.intervals import NoisyMean, mean_interval
-from dpxplain.results import formats
 from dpxplain.results.base import QuestionLike
-from dpxplain.results.sentences import shaped_by
+from dpxplain.words import numbers
+from dpxplain.words.declarations import shaped_by
 
 _EXAMPLE_SIZES = (100, 1_000, 10_000)
 
@@ -43,10 +44,17 @@ class Price:
     spends: tuple[Spend, ...]
     remaining: float  # before spending
     free: bool  # the identical request is stored already
+    delta: float  # that ε is shown at
 
     @classmethod
     def of(cls, plan: Priced, dataset: OpenDataset, *, free: bool) -> Price:
-        return cls(plan.rho, plan.spends, dataset.ledger.budget(dataset.name).remaining, free)
+        remaining = dataset.ledger.budget(dataset.name).remaining
+        return cls(plan.rho, plan.spends, remaining, free, dataset.schema.privacy.delta)
+
+    @property
+    def epsilon(self) -> float:
+        """The ε of this price alone, at the declared δ."""
+        return epsilon(self.rho, self.delta, gaussian_part(self.rho, self.spends))
 
     @property
     def affordable(self) -> bool:
@@ -188,7 +196,7 @@ class ExplanationPreview(Displayed, Tabular):
     relative_margin: float | None
     rank_resolution: float  # influences closer than this may get overlapping ranks
     measured: str = "gap"  # what the question's number is called
-    unit: formats.Unit = formats.PLAIN  # in which it is written
+    unit: numbers.Unit = numbers.PLAIN  # in which it is written
     gap_margin: float | None = None  # of the gap without a predicate's rows, where the mechanism tells it
     shortfall: float = 0.0  # how far below the true k-th highest influence a predicate that is shown can be
     relative_shortfall: float | None = None
@@ -229,35 +237,35 @@ class ExplanationPreview(Displayed, Tabular):
 
     def _choice_promise(self) -> str:
         if self.k == self.family_size:
-            folded = "; those that say the same are folded" if self.folds else ""
-            return f"All conditions are {'chosen' if folded else 'shown'}, so none is missed{folded}."
-        begin = f"With {formats.level(self.confidence)} confidence"
+            folded = "; nearly identical conditions share a row" if self.folds else ""
+            return f"All conditions are {'chosen' if folded else 'shown'}, so none is missing{folded}."
+        begin = f"With {numbers.level(self.confidence)} confidence"
         begin = begin if self.proved else f"Expected, not proved: {begin[0].lower()}{begin[1:]}"
         subject = f"each of the {self.k:,} shown has" if self.k > 1 else "the one shown has"
         below = self._amount(self.shortfall, self.relative_shortfall)
         best = "the highest that was left to choose" if self.selects_distinct else self._lowest_shown
         before = ", before folding" if self.folds else ""
-        return f"{begin} {subject} an influence at most {below} below {best}{before}."
+        return f"{begin} {subject} an influence that is lower than {best} by at most {below}{before}."
 
     @property
     def _lowest_shown(self) -> str:
-        return "the highest" if self.k == 1 else f"the true {formats.ordinal(self.k)} highest"
+        return "the highest" if self.k == 1 else f"the true {numbers.ordinal(self.k)} highest"
 
     def _rank_promise(self) -> str:
         if self.rank_reach is None or self.family_size == 1:
             return ""
-        below, above = map(formats.number, self.rank_reach)
+        below, above = map(numbers.number, self.rank_reach)
         several = ", for all of them at once" if self.mechanism == "vector" else ", for each of them"
         scope = several if self.k > 1 else ""
         return (
-            f"With {formats.level(self.confidence)} confidence{scope}: between the "
-            f"ends of its rank interval are only conditions at most {below} below and {above} above it."
+            f"With {numbers.level(self.confidence)} confidence{scope}: every condition "
+            f"inside a rank interval has an influence at most {below} lower or {above} higher."
         )
 
     def _amount(self, influence: float, relative: float | None) -> str:
         if relative is None:
-            return formats.number(influence)
-        return f"{formats.number(influence)} ({formats.number(relative * 100)}% relative influence)"
+            return numbers.number(influence)
+        return f"{numbers.number(influence)} ({numbers.number(relative * 100)}% relative influence)"
 
     def records(self) -> list[Record]:
         return [
@@ -325,15 +333,18 @@ class CustomPreview(Displayed, Tabular):
     def promises(self) -> tuple[str, ...]:
         """How good the choice will be, as sentences (docs/proofs/utility.md, section 4)."""
         if self.k == self.family_size:
-            return ("All conditions are shown, so none is missed.",)
+            return ("All conditions are shown, so none is missing.",)
         if self.shortfall_rows is None:
-            return (f"Nothing is promised of the choice with {formats.level(self.confidence)} confidence.",)
+            return (
+                f"At {numbers.level(self.confidence)} confidence, there is no guarantee that the right "
+                "conditions are shown.",
+            )
         subject = f"each of the {self.k:,} shown" if self.k > 1 else "the one shown"
-        place = f"among the {self.k:,}" if self.k > 1 else "the one"
+        place = f"one of the {self.k:,}" if self.k > 1 else "the one"
         rows = f"{self.shortfall_rows:,} changed row{'' if self.shortfall_rows == 1 else 's'}"
         return (
-            f"With {formats.level(self.confidence)} confidence {subject} is at most {rows} away from being "
-            f"{place} of the highest influence, as far as its bounds tell.",
+            f"With {numbers.level(self.confidence)} confidence, it would take at most {rows} to make "
+            f"{subject} {place} with the highest influence, according to its bounds.",
         )
 
     def records(self) -> list[Record]:

@@ -1,4 +1,4 @@
-"""How well the data fit the declarations, as an analyst holds it: private shares with intervals."""
+"""Data quality: the shares of rows that are NULL, capped or left out, with intervals. Private."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dpxplain.model.dates import edge_text
 from dpxplain.model.display import Displayed, Record, Tabular
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.release import Released
-from dpxplain.model.schema import Schema
-from dpxplain.model.schema_fit import Partition, QualityRelease, partitions, unit_sizes
+from dpxplain.model.schema import Column, Schema
+from dpxplain.model.schema_fit import Partition, QualityRelease, declares_null, partitions, unit_sizes
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.measure_quality import QualityPlan, find_quality, plan_quality
 from dpxplain.privacy.aggregate_intervals import NoisyCount, bin_bounds, pooled_total, share_interval
@@ -21,22 +21,25 @@ from dpxplain.privacy.intervals import Interval, check_asked_confidence
 from dpxplain.results.base import ReleasedRows
 from dpxplain.results.preview import Price
 
+_NO_GROUP = "in no group"
+
 
 @dataclass(frozen=True)
 class QualityRow:
-    """One kind of misfit: the share of all rows, and how many they are."""
+    """One fact about a column: which rows, what happens to them, and how many they are."""
 
     column: str
     domain: str
     category: str
-    misfit: str  # in words: "above 300"
+    misfit: str  # which rows, in words: "above 300"
+    effect: str  # what happens to them: "count as 300"
     estimate: float
     interval: Interval
     rows: Interval
 
 
 class Quality(Frozen, Displayed, ReleasedRows[QualityRelease, QualityRow]):
-    """Shares of rows outside each declaration, and of privacy units with more rows than are counted.
+    """The shares of rows that are NULL, capped or left out, and of units with more than max_rows rows.
 
     >>> import dpxplain as dpx
     >>> quality = dpx.example("adult").quality(rho=0.1)
@@ -71,7 +74,8 @@ class Quality(Frozen, Displayed, ReleasedRows[QualityRelease, QualityRow]):
         return share_interval(self._counts[column, domain][category], self._total, self.confidence)
 
     def most_left_out(self, column: str, domain: str) -> float:
-        counts = [count for category, count in self._counts[column, domain].items() if category != "fits"]
+        kept = {"fits", "null"} if declares_null(self.schema.column(column)) else {"fits"}
+        counts = [count for category, count in self._counts[column, domain].items() if category not in kept]
         together = sum(count.value for count in counts)
         scale = math.sqrt(len(counts)) * self.release.rows_scale
         return max(0.0, together + two_sided_quantile(self.confidence) * scale)
@@ -104,6 +108,7 @@ class Quality(Frozen, Displayed, ReleasedRows[QualityRelease, QualityRow]):
             {
                 "of": row.column,
                 "misfit": row.misfit,
+                "effect": row.effect,
                 "share": row.estimate,
                 "low": row.interval[0],
                 "high": row.interval[1],
@@ -118,6 +123,7 @@ class Quality(Frozen, Displayed, ReleasedRows[QualityRelease, QualityRow]):
                 {
                     "of": self.schema.privacy.unit,
                     "misfit": f"more than {self.schema.privacy.max_rows:,} rows",
+                    "effect": "further rows are not counted",
                     "share": sum(self.units_above) / 2,
                     "low": self.units_above[0],
                     "high": self.units_above[1],
@@ -134,13 +140,19 @@ class Quality(Frozen, Displayed, ReleasedRows[QualityRelease, QualityRow]):
     def _rows(self) -> Iterator[QualityRow]:
         reach = two_sided_quantile(self.confidence)
         for part in self._partitions:
+            column = self.schema.column(part.column)
+            is_null_group = declares_null(column) and part.domain != "bounds"
             for category in part.categories[1:]:
+                if category == "null" and is_null_group and not self.release.nulls_apart:
+                    continue  # its NULLs are among the rows that fit
+                misfit, effect = _in_words(column, part.domain, category, is_null_group)
                 count = self._counts[part.column, part.domain][category]
                 yield QualityRow(
                     part.column,
                     part.domain,
                     category,
-                    _misfit(self.schema, part, category),
+                    misfit,
+                    effect,
                     max(0.0, count.value) / max(1.0, self._total.value),
                     self.share(part.column, part.domain, category),
                     (
@@ -212,11 +224,18 @@ def _by_category(
     }
 
 
-def _misfit(schema: Schema, part: Partition, category: str) -> str:
-    if category in ("undeclared", "null"):
-        return {"undeclared": "undeclared", "null": "NULL"}[category]
-    column = schema.column(part.column)
-    low, high = (column.edges[0], column.edges[-1]) if part.domain == "edges" else column.bounds  # type: ignore[index, misc]
-    if category == "above":
-        return f"above {edge_text(high, ',')}"
-    return f"{'at most' if part.domain == 'edges' else 'below'} {edge_text(low, ',')}"
+def _in_words(column: Column, domain: str, category: str, is_null_group: bool) -> tuple[str, str]:
+    """Which rows are in a category, and what happens to them."""
+    if category == "undeclared":
+        return "not in the list", _NO_GROUP
+    if category == "null":
+        if domain == "bounds":
+            return "NULL", "not in sums and averages"
+        return "NULL", "a group of its own" if is_null_group else _NO_GROUP
+    if domain == "edges":
+        assert column.edges is not None
+        end = edge_text(column.edges[-1 if category == "above" else 0], ",")
+        return f"{'above' if category == 'above' else 'at most'} {end}", _NO_GROUP
+    assert column.bounds is not None
+    end = edge_text(column.bounds[1 if category == "above" else 0], ",")
+    return f"{category} {end}", f"count as {end}"

@@ -6,21 +6,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, overload
 
-from dpxplain.errors import ExplanationError
+from dpxplain.errors import DPXPlainError, ExplanationError
 from dpxplain.explanation.custom import CustomInfluence
 from dpxplain.explanation.distinct import is_folded_by_default
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.family_choice import FamilyChoice, Predicates, eligible_attributes
-from dpxplain.model.charge import Request
+from dpxplain.model.charge import Request, Spend
 from dpxplain.phases.explain_answer import PrecisionGoal, best_split, plan_explanation, plan_for
 from dpxplain.phases.explain_custom import CustomPlan
+from dpxplain.phases.explain_marginals import assess_prepared
 from dpxplain.phases.explain_scored import Split
 from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms, SensitivityChoice, check_terms
-from dpxplain.phases.prepare_answer import find_prepared
-from dpxplain.phases.tell_story import plan_story
+from dpxplain.phases.prepare_answer import StoredPreparation, find_prepared
+from dpxplain.phases.tell_story import StoryPlan, plan_story
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
 from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE
 from dpxplain.results.argument_errors import checked_arguments
+from dpxplain.results.asked_price import USUAL_EXPLANATION, USUAL_PREPARATION, asked_rho, ladder
 from dpxplain.results.asked_question import AskedQuestion
 from dpxplain.results.base import Truth, require_curator
 from dpxplain.results.explanation import CustomExplanation, Explanation, PlannedExplanation, plan_by
@@ -46,6 +48,7 @@ class Question(AskedQuestion):
         k: int = ...,
         rho: float | None = ...,
         *,
+        epsilon: float | None = ...,
         mechanism: str = ...,
         attributes: Sequence[str] | None = ...,
         conjuncts: int | None = ...,
@@ -65,6 +68,7 @@ class Question(AskedQuestion):
         k: int = ...,
         rho: float | None = ...,
         *,
+        epsilon: float | None = ...,
         attributes: Sequence[str] | None = ...,
         conjuncts: int | None = ...,
         exclude: Sequence[str] = ...,
@@ -79,6 +83,7 @@ class Question(AskedQuestion):
         k: int = 5,
         rho: float | None = None,
         *,
+        epsilon: float | None = None,
         mechanism: str = "auto",
         attributes: Sequence[str] | None = None,
         conjuncts: int | None = None,
@@ -91,9 +96,9 @@ class Question(AskedQuestion):
         lower_share: float = LOWER_SHARE,
         influence: CustomInfluence | None = None,
     ) -> Explanation | CustomExplanation:
-        """The k most influential predicates, for `rho`. Asking the identical thing again is free.
+        """The k most influential conditions, for `rho` or `epsilon`. Asking the same again is free.
 
-        After `answer.prepare(rho=...)`, leave `rho` out: every question on that answer is free.
+        After `answer.prepare(rho=...)`, leave both out: every question on that answer is free.
 
         By default predicates are equalities over all attributes; `conjuncts=2` takes pairs of them,
         `attributes` and `exclude` choose columns, and `predicates` takes conditions as SQL text or recipes
@@ -107,12 +112,12 @@ class Question(AskedQuestion):
         choice = FamilyChoice(attributes, conjuncts, exclude, predicates)
         if influence is not None:
             _refuse_mechanism(mechanism, split, sensitivity, lower_share)
-            plan = self._plan_custom(choice, influence, k, rho, confidence)
+            plan = self._plan_custom(choice, influence, k, rho, confidence, epsilon)
             return self._dataset.find_or_measure(
                 plan, Request(self.text), lambda released: CustomExplanation(self, plan, released)
             )
         return self.plan_explain(
-            choice, k, rho, mechanism, confidence, split, sensitivity, distinct, lower_share
+            choice, k, rho, mechanism, confidence, split, sensitivity, distinct, lower_share, epsilon
         ).run()
 
     @overload
@@ -121,6 +126,7 @@ class Question(AskedQuestion):
         k: int = ...,
         rho: float | None = ...,
         *,
+        epsilon: float | None = ...,
         mechanism: str = ...,
         attributes: Sequence[str] | None = ...,
         conjuncts: int | None = ...,
@@ -140,6 +146,7 @@ class Question(AskedQuestion):
         k: int = ...,
         rho: float | None = ...,
         *,
+        epsilon: float | None = ...,
         attributes: Sequence[str] | None = ...,
         conjuncts: int | None = ...,
         exclude: Sequence[str] = ...,
@@ -154,6 +161,7 @@ class Question(AskedQuestion):
         k: int = 5,
         rho: float | None = None,
         *,
+        epsilon: float | None = None,
         mechanism: str = "auto",
         attributes: Sequence[str] | None = None,
         conjuncts: int | None = None,
@@ -170,10 +178,10 @@ class Question(AskedQuestion):
         choice = FamilyChoice(attributes, conjuncts, exclude, predicates)
         if influence is not None:
             _refuse_mechanism(mechanism, split, sensitivity, lower_share)
-            plan = self._plan_custom(choice, influence, k, rho, confidence)
+            plan = self._plan_custom(choice, influence, k, rho, confidence, epsilon)
             return CustomPreview.of(plan, self.text, self._dataset)
         return self.plan_explain(
-            choice, k, rho, mechanism, confidence, split, sensitivity, distinct, lower_share
+            choice, k, rho, mechanism, confidence, split, sensitivity, distinct, lower_share, epsilon
         ).preview()
 
     @checked_arguments
@@ -181,6 +189,7 @@ class Question(AskedQuestion):
         self,
         rho: float | None = None,
         *,
+        epsilon: float | None = None,
         levels: int | None = None,
         attributes: Sequence[str] | None = None,
         exclude: Sequence[str] = (),
@@ -188,23 +197,26 @@ class Question(AskedQuestion):
     ) -> Story:
         """The condition that explains most, within it the next, and what remains: at most three `levels`.
 
-        `rho` pays once for all conjunctions of up to two (or `levels`) conditions; then every story and
-        every such explanation of the answer is free. Leave `rho` out to tell what is prepared already.
+        `rho` or `epsilon` pays once for all conjunctions of up to two (or `levels`) conditions; then every
+        story and every such explanation of the answer is free. Leave both out to tell what is prepared.
         """
-        return self.plan_story(FamilyChoice(attributes, None, exclude), rho, levels, confidence).run()
+        choice = FamilyChoice(attributes, None, exclude)
+        return self.plan_story(choice, rho, levels, confidence, epsilon).run()
 
     @checked_arguments
     def preview_story(
         self,
         rho: float | None = None,
         *,
+        epsilon: float | None = None,
         levels: int | None = None,
         attributes: Sequence[str] | None = None,
         exclude: Sequence[str] = (),
         confidence: float | None = None,
     ) -> StoryPreview:
         """What `story` would cost as a whole, and how precise it would be. Spends nothing."""
-        return self.plan_story(FamilyChoice(attributes, None, exclude), rho, levels, confidence).preview()
+        choice = FamilyChoice(attributes, None, exclude)
+        return self.plan_story(choice, rho, levels, confidence, epsilon).preview()
 
     def plan_story(
         self,
@@ -212,17 +224,28 @@ class Question(AskedQuestion):
         rho: float | None = None,
         levels: int | None = None,
         confidence: float | None = None,
+        epsilon: float | None = None,
     ) -> PlannedStory:
         """What `story` will do, to be priced and carried out later. Spends nothing."""
         if self.ratio is not None:
             raise ExplanationError(
-                "A story is told of a difference, not of a ratio or a share.",
-                remedy="explain() tells the ratio without the rows of each condition. A difference, "
-                'answer.why("A", "B"), and a multiple, answer.why({"A": 1, "B": -2}), have a story.',
+                "Only a difference has a story, not a ratio or a share.",
+                remedy="Use explain(), which shows the ratio without the rows of each condition. Or ask for "
+                'the story of a difference, answer.why("A", "B"), or of a multiple, '
+                'answer.why({"A": 1, "B": -2}).',
             )
         choice = choice.in_schema_order(self._dataset.schema)
-        terms = self._terms(self._family(choice), 1, 1.0 if rho is None else rho, confidence, "tight", False)
-        plan = plan_story(terms, self._dataset, choice, levels, rho)
+
+        def plan_at(rho: float | None) -> StoryPlan:
+            price = 1.0 if rho is None else rho
+            terms = self._terms(self._family(choice), 1, price, confidence, "tight", False)
+            return plan_story(terms, self._dataset, choice, levels, rho)
+
+        def spends_at(rho: float) -> tuple[Spend, ...]:
+            preparation = plan_at(rho).preparation
+            return () if preparation is None else preparation.spends
+
+        plan = plan_at(asked_rho(rho, epsilon, self._dataset, spends_at))
         request = None
         if plan.preparation is not None:
             nested = replace(choice, conjuncts=len(plan.families), nested=True)
@@ -290,10 +313,32 @@ class Question(AskedQuestion):
     @property
     def prepared(self) -> bool:
         """Whether explaining it by the usual predicates is free."""
+        return self._usual_preparation() is not None
+
+    def with_preparation(self) -> Question:
+        """This question with the number that Phase 1 and a stored preparation tell together, if there is one.
+
+        A ledger that cannot be read, data that have changed, and weights that explanations refuse leave it as
+        Phase 1 tells it.
+        """
+        try:
+            found = self._usual_preparation()
+            if found is None:
+                return self
+            family, stored = found
+            terms = self._terms(family, 1, stored.worth, None, "tight", False)
+        except DPXPlainError:
+            return self
+        better = assess_prepared(terms, stored.release, self.confidence, self.method)
+        return self.sharpened_by(better, stored.entry.id)
+
+    def _usual_preparation(self) -> tuple[Family, StoredPreparation] | None:
         query = self.answer.statement.query
         if self.answer.no_influence or not eligible_attributes(self.answer.schema, query):
-            return False
-        return find_prepared(query, self._family(FamilyChoice()), self._dataset) is not None
+            return None
+        family = self._family(FamilyChoice())
+        stored = find_prepared(query, family, self._dataset)
+        return None if stored is None else (family, stored)
 
     def plan_explain(
         self,
@@ -306,21 +351,26 @@ class Question(AskedQuestion):
         sensitivity: SensitivityChoice = "tight",
         distinct: bool | None = None,
         lower_share: float = LOWER_SHARE,
+        epsilon: float | None = None,
     ) -> PlannedExplanation:
         """What `explain` will do, to be priced and carried out later. Spends nothing."""
+        options = (mechanism, confidence, split, sensitivity, distinct, lower_share)
+        asked = asked_rho(
+            rho, epsilon, self._dataset, lambda rho: self.plan_explain(choice, k, rho, *options).plan.spends
+        )
 
         def plan(choice: FamilyChoice) -> ExplanationPlan:
             family = self._family(choice)
-            price = self._prepared_rho(family, mechanism) if rho is None else rho
+            price = self._prepared_rho(family, mechanism) if asked is None else asked
             terms = self._terms(family, k, price, confidence, sensitivity, distinct)
             shares = best_split(k, family.size, terms.confidence) if split == "best" else split
             return plan_explanation(terms, self._dataset, mechanism, shares, lower_share)
 
-        choice = self._dataset.asked_order(choice, lambda ordered: plan(ordered).is_stored(self._dataset))
-        planned = plan(choice)
-        if rho is None and planned.rho:  # a split or sensitivity that what is prepared does not know
-            raise _needs_a_price()
-        return PlannedExplanation(self, planned, explain_request(self, planned, choice), self._dataset)
+        ordered = self._dataset.asked_order(choice, lambda ordered: plan(ordered).is_stored(self._dataset))
+        planned = plan(ordered)
+        if asked is None and planned.rho:  # a split or sensitivity that what is prepared does not know
+            raise self._needs_a_price()
+        return PlannedExplanation(self, planned, explain_request(self, planned, ordered), self._dataset)
 
     def _plan_custom(
         self,
@@ -329,12 +379,17 @@ class Question(AskedQuestion):
         k: int,
         rho: float | None,
         confidence: float | None,
+        epsilon: float | None,
     ) -> CustomPlan:
-        def plan(choice: FamilyChoice) -> CustomPlan:
+        def plan(choice: FamilyChoice, rho: float | None) -> CustomPlan:
             family = self._family(choice)
             return plan_by(influence, self, family, self._dataset, k=k, rho=rho, confidence=confidence)
 
-        return plan(self._dataset.asked_order(choice, lambda ordered: plan(ordered).is_stored(self._dataset)))
+        price = asked_rho(rho, epsilon, self._dataset, lambda rho: plan(choice, rho).spends)
+        ordered = self._dataset.asked_order(
+            choice, lambda ordered: plan(ordered, price).is_stored(self._dataset)
+        )
+        return plan(ordered, price)
 
     def _family(self, choice: FamilyChoice) -> Family:
         if self.answer.no_influence:
@@ -368,20 +423,24 @@ class Question(AskedQuestion):
         """What was paid for a preparation that answers this for free; without one, a price is needed."""
         prepared = find_prepared(self.answer.statement.query, family, self._dataset)
         if prepared is None or mechanism not in ("auto", "marginals"):
-            raise _needs_a_price()
+            raise self._needs_a_price()
         return prepared.worth
+
+    def _needs_a_price(self) -> ExplanationError:
+        """The refusal of an explanation that is neither prepared nor paid for, with what either costs."""
+        limit = self._dataset.ledger.budget(self._dataset.name).limit
+        _, alone, _ = ladder(USUAL_EXPLANATION, limit)
+        _, once, _ = ladder(USUAL_PREPARATION, limit)
+        return ExplanationError(
+            f"This explanation is not prepared, so it needs a price: about ρ {alone:g} alone, or about "
+            f"ρ {once:g} once for every question on this answer.",
+            remedy=f"Pass rho={alone:g}, or prepare the answer: answer.prepare(rho={once:g}).",
+        )
 
 
 def _refuse_mechanism(mechanism: str, split: object, sensitivity: str, lower_share: object) -> None:
     if (mechanism, split, sensitivity, lower_share) != ("auto", DEFAULT_SPLIT, "tight", LOWER_SHARE):
         raise ExplanationError(
-            "An influence of your own has a mechanism of its own.",
-            remedy="Leave mechanism, split, sensitivity and lower_share out.",
+            "A custom influence function always uses its own mechanism.",
+            remedy="Leave out mechanism, split, sensitivity and lower_share.",
         )
-
-
-def _needs_a_price() -> ExplanationError:
-    return ExplanationError(
-        "This explanation is not prepared, so it needs a price.",
-        remedy="Pass rho=0.5, or prepare the answer once: answer.prepare(rho=0.5).",
-    )

@@ -13,7 +13,7 @@ from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_asked_confidence
 from dpxplain.results.base import AnswerLike
 from dpxplain.results.question import Question
-from dpxplain.results.sentences import ratio_text
+from dpxplain.words.questions import ratio_text
 
 
 class RatioQuestion(Question):
@@ -97,14 +97,18 @@ class RatioQuestion(Question):
 
 
 def ratio_of(answer: AnswerLike, group: object, other: object, at_least: float | None) -> Ratio:
-    """What is divided by what: `group` by `other` or, without one, by the total of all groups."""
+    """What is divided by what: `group` by `other` or, without one, by the total of all groups.
+
+    The total has the declared groups that the WHERE rules out as well, which add only noise to it: the
+    released share is part of the key of a stored explanation, which would otherwise be charged again.
+    """
     groups = answer.groups
     first = groups.find(tuple(group) if isinstance(group, list) else group)
     if other is None and not groups.has_null:
-        divisor, usual = tuple(range(groups.size)), 1.0 / groups.size
-        if answer.statement.query.aggregate.kind == "avg" or len(divisor) < 2:
+        divisor, usual = tuple(range(groups.size)), 1.0 / len(groups.remaining)
+        if answer.statement.query.aggregate.kind == "avg" or len(groups.remaining) < 2:
             raise QuestionError(
-                "A share needs a total of several groups, which averages do not have.",
+                "A share needs the total of at least two groups. Averages do not add up to a total.",
                 remedy='Ask for COUNT or SUM, or for the ratio of two groups: why_ratio("A", "B").',
             )
     else:

@@ -13,8 +13,8 @@ from dpxplain.model.schema_fit import ColumnFigures, SourceFigures
 from dpxplain.results.check_warnings import SchemaWarning, column_warnings, unit_warnings
 
 NOT_PRIVATE = (
-    "NOT PRIVATE: these figures and examples were computed from the rows, without noise. They are for the "
-    "curator; do not pass them on."
+    "NOT PRIVATE: these figures and examples are exact, without noise. They are for the curator only. Do not "
+    "share them."
 )
 
 
@@ -75,7 +75,13 @@ def _named(source: object) -> str:
 def _warnings(schema: Schema, figures: SourceFigures) -> Iterator[SchemaWarning]:
     if not figures.rows:
         yield SchemaWarning(
-            "table.source", "empty", "The source has no rows.", "Is it the right file?", "", 0, None
+            "table.source",
+            "empty",
+            "The source has no rows.",
+            "Check that it is the right file.",
+            "",
+            0,
+            None,
         )
         return
     yield from unit_warnings(schema.privacy, figures)

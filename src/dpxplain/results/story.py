@@ -9,16 +9,21 @@ from dpxplain.errors import ExplanationError
 from dpxplain.model.budget import rho_of_units, spend_units
 from dpxplain.model.charge import Request, Spend
 from dpxplain.model.display import Charted, Displayed, Record, Tabular, check_report_name, renderer
+from dpxplain.model.finding import Finding
 from dpxplain.model.hardening import Frozen
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_marginals import plan_marginals
 from dpxplain.phases.tell_story import TYPICAL_ROWS, ReleasedStory, StoryLine, StoryPlan
 from dpxplain.privacy.marginals.story_gaps import Gap
-from dpxplain.results import formats
 from dpxplain.results.base import QuestionLike
 from dpxplain.results.explanation import Explanation
 from dpxplain.results.preview import Price
-from dpxplain.results.sentences import UNMATCHED
+from dpxplain.words import numbers
+from dpxplain.words.conditions import condition_label, condition_phrase
+from dpxplain.words.declarations import Counting
+from dpxplain.words.explanations import STORY_ADVICE, STORY_ORDER, UNMATCHED, promise
+from dpxplain.words.findings import StoryStep, story_finding
+from dpxplain.words.prices import PREPARED, cost
 
 _ANY_RHO = 1e-9  # less than any preparation costs
 
@@ -80,6 +85,46 @@ class Story(Frozen, Charted, Tabular):
         """The declarations that shaped the numbers, as sentences."""
         return (*self.question.shaped_by, UNMATCHED)
 
+    @property
+    def finding(self) -> Finding:
+        """What the gap comes from, step by step, and what remains; with notes."""
+        steps = [
+            StoryStep(self.phrase(step), step.inside.interval, step.rest.interval) for step in self.steps
+        ]
+        asked = replace(self.question.comparison, general=None, general_refusal="")
+        counting = self.question.answer.counting
+        return story_finding(
+            asked,
+            self.gap.estimate,
+            steps,
+            ends_in_noise=self.ends_in_noise,
+            advice=STORY_ADVICE,
+            caveat=counting.caveat,
+            notes=self._notes(counting),
+        )
+
+    def phrase(self, step: StoryLine) -> str:
+        """A step's own condition, within a sentence."""
+        return condition_phrase(step.condition, self._dataset.schema)
+
+    def label(self, step: StoryLine) -> str:
+        """A step's own condition, as a line of the tree."""
+        return condition_label(step.condition, self._dataset.schema)
+
+    def _notes(self, counting: Counting) -> tuple[str, ...]:
+        prices = " and ".join(numbers.rho(entry.rho) for entry in self.entries)
+        prices += f", together {numbers.rho(self.rho)}" if len(self.entries) > 1 else ""
+        paid = f"{cost(self.rho, self.spends)} Every further story and explanation of it is free."
+        notes = (
+            self.question.note,
+            promise(self.confidence, sum(family.size for family in self.plan.families), together=True),
+            STORY_ORDER,
+            f"{PREPARED} Preparing it cost {prices}." if self.free else paid,
+            *counting.sentences,
+            UNMATCHED,
+        )
+        return tuple(note for note in notes if note)
+
     def records(self) -> list[Record]:
         """One line for all rows, then for each step those that meet its condition and those that do not."""
         lines = [_record(0, "all rows", "", "all", self.gap)]
@@ -99,8 +144,8 @@ class Story(Frozen, Charted, Tabular):
         plan = plan_marginals(replace(terms, k=min(5, terms.family.size), rho=_ANY_RHO), self._dataset)
         if plan.stored is None:  # nothing is charged for a report
             raise ExplanationError(
-                "Too little was paid for the story's first step to make a table of it.",
-                remedy="Ask for a story at a higher price.",
+                "The story's first step is lost in noise.",
+                remedy="A larger ρ would show it.",
             )
         return plan.explain(
             self._dataset,
@@ -136,7 +181,7 @@ class StoryPreview(Displayed, Tabular):
     gap_margin: float  # of the gap among them; of averages, where each group has `rows_in_group`
     rows_in_group: int | None  # None where the margin is the same for any number of rows
     measured: str = "gap"
-    unit: formats.Unit = formats.PLAIN  # in which the gap is written
+    unit: numbers.Unit = numbers.PLAIN  # in which the gap is written
 
     def records(self) -> list[Record]:
         return [
@@ -166,7 +211,7 @@ class PlannedStory(Frozen):
 
     def preview(self) -> StoryPreview:
         plan, remaining = self.plan, self._dataset.ledger.budget(self._dataset.name).remaining
-        price = Price(0.0, (), remaining, free=True)
+        price = Price(0.0, (), remaining, free=True, delta=self._dataset.schema.privacy.delta)
         if not plan.stored:
             assert plan.preparation is not None
             is_stored = self._dataset.find(plan.preparation) is not None

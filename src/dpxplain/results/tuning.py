@@ -1,6 +1,6 @@
-"""Bounds and max_rows proposed from one private release, with what clamping to each would lose.
+"""Bounds and max_rows proposed from one private release, with the share of values that each would cap.
 
-Proposals are within what is declared, and nothing is written: the curator puts the lines into the schema.
+Proposals never exceed what is declared. Nothing is written: the curator puts the lines into the schema.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from dpxplain.phases.tune_bounds import TuningPlan, plan_tuning
 from dpxplain.privacy.aggregate_intervals import NoisyCount, bin_bounds, shares_up_to
 from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.privacy.intervals import Interval, check_asked_confidence
-from dpxplain.results import formats
 from dpxplain.results.base import ReleasedRows
 from dpxplain.results.preview import Price
+from dpxplain.words import numbers
 
 KEEP = 0.99
 _KEEPS = (0.9, 0.95, 0.99, 0.999)
 _MOVED = 0.01
 _HARDLY_ANY = 1e-3  # of the declared range
-_TUNE_AGAIN = "# It chooses other rows: put it in first, then tune the bounds again.\n"
+_TUNE_AGAIN = "# This changes which rows count: change it first, then tune the bounds again.\n"
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
@@ -138,42 +138,42 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
     @property
     def notes(self) -> tuple[str, ...]:
         """What the shares are of, what they do not tell, and what another declaration would change."""
-        sure = formats.level(self.confidence)
+        sure = numbers.level(self.confidence)
         return (
-            f"All intervals of one column, and of max_rows, hold at once with {sure} confidence. Shares are "
-            "of the values in the rows that answers are of, without NULL. How far values lie beyond is not "
-            "told, so neither is how far clamping moves a sum or an average.",
+            f"All intervals of one column hold together with {sure} confidence, and so do those of max_rows. "
+            "The shares are of the values in the rows that count, without NULL. They do not say how far "
+            "values lie beyond the bounds, nor how much capping would change a sum or an average.",
             *self._chosen_now(),
             *self._unproposed(),
             *self._too_narrow(),
             *self._hardly_any(),
-            "Nothing was written. Under other bounds or another max_rows every request is a new one: answers "
-            "so far stay paid for, but are of the present declarations.",
+            "Nothing was written. If you change the bounds or max_rows, every query must be paid for again.",
         )
 
     def _chosen_now(self) -> Iterator[str]:
         if self.schema.privacy.unit != "row" and self.rows:
             yield (
-                "They are of the rows as they are chosen now: where a privacy unit has more than max_rows "
-                "rows, other bounds or another max_rows choose other rows, of which the shares may differ."
+                "If a privacy unit has more than max_rows rows, new bounds or a new max_rows can change "
+                "which of its rows count. The shares may then change too."
             )
 
     def _too_narrow(self) -> Iterator[str]:
         """Sentences about declarations that certainly clamp or cut more than the share asked for allows."""
-        more = f"surely loses more than {formats.level(1 - self.keep)}"
+        lost = numbers.level(1 - self.keep)
         columns = [row.column for row in self.rows if row.keep == self.keep and row.is_too_narrow]
         if columns:
-            yield f"What is declared {more} of the values: widen the bounds of {', '.join(columns)}."
+            names = ", ".join(columns)
+            yield f"The declared bounds of {names} cap more than {lost} of the values. Widen them."
         if any(row.keep == self.keep and row.is_too_low for row in self.max_rows):
-            yield f"What is declared {more} of the privacy units: raise max_rows."
+            yield f"The declared max_rows cuts more than {lost} of the privacy units. Raise it."
 
     def _hardly_any(self) -> Iterator[str]:
         rows = [row for row in self.rows if row.keep == self.keep and row.average_noise < _HARDLY_ANY]
         if rows:
             yield (
-                "Less than a thousandth of the declared range is left of "
-                f"{', '.join(row.column for row in rows)}: most values are nearly the same, such as 0, and "
-                "narrowing removes the others."
+                "The proposed bounds are less than a thousandth of the declared range for "
+                f"{', '.join(row.column for row in rows)}. Most values are nearly the same, such as 0, and "
+                "these bounds would cap the others."
             )
 
     def _unproposed(self) -> Iterator[str]:
@@ -184,8 +184,8 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
         unimproved += ["max_rows" for row in units if row.noise == 1.0 and not row.is_too_low]
         if unimproved:
             yield (
-                f"Nothing narrower than what is declared surely keeps {formats.level(self.keep)}: "
-                f"{', '.join(unimproved)}. A larger ρ, fewer columns at once or a smaller keep may find more."
+                f"No better proposal is certain to keep {numbers.level(self.keep)} of the values for "
+                f"{', '.join(unimproved)}. A larger ρ, fewer columns at once or a smaller keep may find one."
             )
 
     def records(self) -> list[Record]:
@@ -300,7 +300,7 @@ def check_keep(keep: float) -> float:
     if number is None or not 0.5 <= number < 1:
         raise BadRequest(
             "keep must be at least 0.5 and below 1.",
-            remedy="It is the share of values to keep, such as 0.99.",
+            remedy="Pass the share of values to keep as they are, such as 0.99.",
         )
     return number
 
@@ -331,13 +331,13 @@ class TuningPreview(Displayed, Tabular):
     @property
     def expected(self) -> Iterator[str]:
         """How far off the numbers behind the shares may be, as sentences."""
-        sure = f"({formats.level(self.confidence)} interval)"
+        sure = f"({numbers.level(self.confidence)} interval)"
         if self.margin is not None:
-            many = formats.number(self.margin)
-            yield f"Of a column's values, expected ±{many} beyond a bound at most {sure}."
+            many = numbers.number(self.margin)
+            yield f"The number of values beyond a bound will be accurate to about ±{many} {sure}."
         if self.units_margin is not None:
-            many = formats.number(self.units_margin)
-            yield f"Of the privacy units, expected ±{many} above a max_rows at most {sure}."
+            many = numbers.number(self.units_margin)
+            yield f"The number of privacy units above a max_rows will be accurate to about ±{many} {sure}."
 
     def records(self) -> list[Record]:
         return [

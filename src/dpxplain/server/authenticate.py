@@ -181,8 +181,8 @@ class Authentication:
             raise Problem(
                 400,
                 "host_refused",
-                "The server does not answer under this name.",
-                "Use the address it was started with; the curator lists names in trusted_hosts.",
+                "The server does not accept requests under this host name.",
+                "Use the server's own address. The curator can add host names to trusted_hosts.",
             )
 
     def _check_origin(self, headers: Headers, *, required: bool = False) -> None:
@@ -200,8 +200,8 @@ class Authentication:
             raise Problem(
                 403,
                 "foreign_origin",
-                "The request does not come from the server's own page.",
-                "Use the server's page, or send a token in the header Authorization.",
+                "The request came from another website's page.",
+                "Use the server's own page, or send a token in the Authorization header.",
             )
 
 
@@ -237,7 +237,7 @@ async def any_caller(request: Request) -> Caller:
 async def curator_only(request: Request) -> Caller:
     caller = await any_caller(request)
     if not caller.is_curator:
-        raise Problem(403, "curator_only", "This is for the curator only.", "Ask the curator.")
+        raise Problem(403, "curator_only", "Only the curator can do this.", "Ask the curator.")
     return caller
 
 

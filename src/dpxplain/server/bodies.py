@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import Path, Query
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -59,6 +59,15 @@ Rho = Annotated[
         examples=[0.1],
     ),
 ]
+Epsilon = Annotated[
+    float,
+    Field(
+        gt=0,
+        description="In place of rho: the server spends the largest ρ whose ε, at the declared δ, is at most "
+        "this.",
+        examples=[0.5],
+    ),
+]
 Confidence = Annotated[float, Field(gt=0, lt=1)]
 ChartWidth = Annotated[int, Field(ge=100, le=4_000), BeforeValidator(_as_integer)]
 Scalar = Annotated[str, Field(max_length=10_000), AfterValidator(_check_no_nul)] | bool | int | float | None
@@ -70,19 +79,26 @@ Moment = Annotated[
 ]
 
 DatasetName = Annotated[str, Path(alias="dataset", max_length=200, description="The data set's name.")]
-_NUMBER = "A number of the history, as its line has it: 3, or 3@ann for one of ann's."
+_NUMBER = "The number of a line in the history: 3, or 3@ann for a line of ann's history."
 _ID = {"pattern": r"^[0-9]{1,16}(@.{0,600})?$", "max_length": 620}
 BeforeEntry = Annotated[str | None, Query(description="Only lines before the one with this number.", **_ID)]
 FindQuery = Annotated[
     str, Query(max_length=200, description="Only lines that contain this text, in any case of letters.")
 ]
-PageSize = Annotated[int, Query(ge=1, le=500, description="At most so many lines.")]
+PageSize = Annotated[int, Query(ge=1, le=500, description="The largest number of lines to return.")]
 EntryId = Annotated[str, Path(description=_NUMBER, **_ID)]
-JobId = Annotated[str, Path(max_length=64, pattern=r"^[A-Za-z0-9_-]+$", description="As told when it began.")]
+JobId = Annotated[
+    str,
+    Path(
+        max_length=64,
+        pattern=r"^[A-Za-z0-9_-]+$",
+        description="The job's id, as returned when the job began.",
+    ),
+]
 Wait = Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the end.")]
-ConfidenceQuery = Annotated[float, Query(gt=0, lt=1, description="Of the intervals shown.")]
+ConfidenceQuery = Annotated[float, Query(gt=0, lt=1, description="The confidence of the intervals shown.")]
 PopulationQuery = Annotated[
-    bool, Query(description="Also what holds in the population that the rows were drawn from.")
+    bool, Query(description="Also show intervals for the population that the rows were drawn from.")
 ]
 _Identity = Annotated[str, AfterValidator(_check_no_nul)]
 KeyQuery = Annotated[_Identity | None, Query(max_length=64, description="Identity of the request.")]
@@ -92,27 +108,38 @@ KindQuery = Annotated[
 SubjectQuery = Annotated[_Identity, Query(max_length=64, description="Identity of the query.")]
 Form = Annotated[
     Literal["shown", "release"],
-    Query(description="The result as a page shows it, or the bare release as a remote client reads it."),
+    Query(
+        description="The form of the result: as the page shows it, or the stored result alone, for a remote "
+        "client."
+    ),
 ]
 AnswerForm = Annotated[
     Literal["shown", "columns"],
-    Query(description="Each group with its fields, or a list for each field: smaller for many groups."),
+    Query(
+        description="The form of the answer: one object per group, or one list per field. Lists are smaller "
+        "if there are many groups."
+    ),
 ]
 AskForm = Annotated[
     Literal["shown", "columns", "release"],
-    Query(description="The answer by groups, by columns, or its bare release as a remote client reads it."),
+    Query(
+        description="The form of the answer: one object per group, one list per field, or the stored result "
+        "alone, for a remote client."
+    ),
 ]
 ExpectedKey = Annotated[
     str,
     Field(
         max_length=64,
-        description="The identity that the client computed; another one at the server is refused uncharged.",
+        description="The request's identity, as the client computed it. If the server computes a different "
+        "one, it refuses the request and charges nothing.",
     ),
 ]
 ChartOrder = Literal["given", "high", "low", "name"]
 """The order of a chart's groups: as asked, by their values, or by their names."""
 ChartOrderOf = Annotated[
-    str | None, Query(max_length=1_000, description="Of several values, by whose a chart is ordered.")
+    str | None,
+    Query(max_length=1_000, description="If the answer has several values: the one to sort by."),
 ]
 ChartQuery = Annotated[
     int | None, Query(ge=100, le=4_000, description="If given, a Vega-Lite chart of this width comes along.")
@@ -127,9 +154,23 @@ class SignIn(Body):
     token: str = Field(max_length=8_000, description="A token, as made by the curator.")
 
 
-class Ask(Body):
+class Spending(Body):
+    """A request whose price is given as rho or as epsilon."""
+
+    rho: Rho | None = None
+    epsilon: Epsilon | None = None
+
+    @model_validator(mode="after")
+    def _check_one_price(self) -> Self:
+        if self.rho is not None and self.epsilon is not None:
+            raise ValueError("must have either rho or epsilon, not both")
+        return self
+
+
+class Ask(Spending):
+    """Without rho and epsilon the price is the schema's default_rho, if that is declared."""
+
     sql: Sql = Field(examples=["SELECT sex, COUNT(*) FROM adult GROUP BY sex"])
-    rho: Rho
     confidence: Confidence = 0.95
     population: bool = Field(
         default=False,
@@ -140,7 +181,7 @@ class Ask(Body):
 
 
 Prices = Annotated[
-    list[Rho], Field(max_length=5, description="Other prices, to be told what each would buy.")
+    list[Rho], Field(max_length=5, description="Other prices. The response shows the precision of each.")
 ]
 
 
@@ -148,15 +189,13 @@ class PreviewQuery(Ask):
     prices: Prices = []
 
 
-class MeasureQuality(Body):
-    rho: Rho
+class MeasureQuality(Spending):
     confidence: Confidence = 0.95
     expected_key: ExpectedKey | None = None
 
 
-class Discover(Body):
+class Discover(Spending):
     column: Annotated[str, Field(min_length=1, max_length=1_000)]
-    rho: Rho
     delta: Annotated[float, Field(gt=0, lt=1)] | None = None
     expected_key: ExpectedKey | None = None
 
@@ -176,7 +215,7 @@ class Family(Body):
     exclude: list[Text] = Field(default=[], max_length=1_000)
     predicates: list[Text] | None = Field(default=None, max_length=1_000)
     nested: bool = Field(
-        default=False, description="Conjunctions of fewer conditions too: what a story is prepared with."
+        default=False, description="Also include combinations of fewer conditions. Stories need this."
     )
 
     @model_validator(mode="after")
@@ -187,10 +226,9 @@ class Family(Body):
         return self
 
 
-class Prepare(Body):
+class Prepare(Spending):
     answer: Id
     of: Text | None = None
-    rho: Rho
     family: Family = Family()
     expected_key: ExpectedKey | None = None
 
@@ -209,7 +247,8 @@ class Why(Body):
         "that one group (weight 1) has in the total of all groups.",
     )
     at_least: float | None = Field(
-        default=None, description="What it is compared with: 0, for a ratio 1, for a share an even one."
+        default=None,
+        description="The number to compare with. Default: 0; for a ratio, 1; for a share, an even share.",
     )
     confidence: Confidence = 0.95
     method: Annotated[str, Field(max_length=50)] = DEFAULT_METHOD
@@ -220,20 +259,19 @@ class Why(Body):
     chart_width: ChartWidth | None = None
 
 
-class Explain(Why):
+class Explain(Spending, Why):
     k: Annotated[int, Field(ge=1, le=MOST_PREDICATES), BeforeValidator(_as_integer)] = 5
-    rho: Rho | None = None
     explain_confidence: Confidence | None = None
     mechanism: Annotated[str, Field(max_length=50)] = "auto"
     split: Annotated[list[float], Field(min_length=3, max_length=3)] | Literal["best"] | None = None
     lower_share: float | None = Field(
         default=None,
-        description="Of the ρ for ranks, the part for their lower bounds; null: 0.1, the paper's η.",
+        description="The part of the rank budget that goes to lower bounds (η in the paper). null means 0.1.",
     )
     sensitivity: Literal["tight", "paper"] = "tight"
     distinct: bool | None = Field(
         default=None,
-        description="Fold conditions that say nearly the same; null: where they have several columns.",
+        description="Merge nearly identical conditions. null means only if conditions use several columns.",
     )
     family: Family = Family()
     expected_key: ExpectedKey | None = None
@@ -249,38 +287,43 @@ class TellStory(Why):
     exclude: list[Text] = Field(default=[], max_length=1_000)
 
 
-class PreviewStory(TellStory):
-    rho: Rho | None = None
+class PreviewStory(Spending, TellStory):
     prices: Prices = []
 
 
 class Report(Explain):
     story: bool = Field(
         default=False,
-        description="Also the story of the question, which the answer must be prepared for; its conditions "
-        "are on the attributes of the family.",
+        description="Also return the story of the question. The answer must be prepared for stories. The "
+        "story's conditions use the attributes of the family.",
     )
-    order: ChartOrder = Field(default="given", description="Of the answer's groups.")
+    order: ChartOrder = Field(default="given", description="The order of the answer's groups in the chart.")
 
 
 class PreviewExplanation(Explain):
-    """With `relative`, `ranks` or `precision` in place of `rho`: at the least price that gives it."""
+    """With `relative`, `ranks` or `precision` in place of a price: at the least price that gives it."""
 
     prices: Prices = []
     relative: float | None = Field(
-        default=None, gt=0, description="Influences within so much of the gap: 0.02 for 2%."
+        default=None, gt=0, description="The accuracy of the effects, as a share of the gap: 0.02 is 2%."
     )
     ranks: Annotated[int, Field(ge=1, le=LARGEST_ID), BeforeValidator(_as_integer)] | None = Field(
-        default=None, description="Rank intervals of so many places on average; needs a preparation."
+        default=None,
+        description="The average width of the rank intervals, in places. Needs a prepared answer.",
     )
     precision: float | None = Field(
-        default=None, gt=0, le=1, description="The share of the k that is right; needs a preparation."
+        default=None,
+        gt=0,
+        le=1,
+        description="The share of the k conditions shown that is right. Needs a prepared answer.",
     )
 
     @model_validator(mode="after")
     def _check_price(self) -> PreviewExplanation:
-        if self.wants_precision and self.rho is not None:
-            raise ValueError("has rho, or what it must give (relative, ranks, precision), not both")
+        if self.wants_precision and (self.rho, self.epsilon) != (None, None):
+            raise ValueError(
+                "must have either a price or a wanted precision (relative, ranks, precision), not both"
+            )
         return self
 
     @property
@@ -324,7 +367,11 @@ class SchemaBody(Body):
 
 
 class ReviewBody(SchemaBody):
-    dataset: str | None = Field(default=None, max_length=200, description="Whose schema; null: a new one's.")
+    dataset: str | None = Field(
+        default=None,
+        max_length=200,
+        description="The data set whose schema this is. null means a new data set.",
+    )
 
 
 class NewToken(Body):

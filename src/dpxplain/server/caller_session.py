@@ -20,9 +20,9 @@ from dpxplain.server.pool import Task
 from dpxplain.session import Session
 
 STORING_SECONDS = 20.0
-"""How long storing a release is retried while the ledger is away.
+"""How long to keep trying to store a release while the ledger is unreachable.
 
-Shorter than the silence after which other processes take the measurement for lost.
+Shorter than the time after which other processes think that the measurement is lost.
 """
 _BETWEEN_ATTEMPTS = 0.25
 
@@ -54,9 +54,9 @@ class TaskReleaser(LocalReleaser):
     def _store_with_retries(self, entry: Entry, text: str) -> None:
         """Retries while the ledger is away, since measuring again would cost again.
 
-        A store whose connection broke may have succeeded, so a retry looks first; what it finds may also be
-        the release of a process that took over the charge meanwhile, which the ledger then says. Retries
-        reveal nothing about the data: that the release is stored was decided before.
+        A store whose connection broke may have succeeded, so a retry first looks for the release. It may find
+        the release of another process that took over the charge; the ledger then says so. Retries reveal
+        nothing about the data, because they do not decide whether the release is stored.
         """
         deadline = time.monotonic() + STORING_SECONDS
         first = True
@@ -73,7 +73,7 @@ class TaskReleaser(LocalReleaser):
             time.sleep(_BETWEEN_ATTEMPTS)
 
     def ending(self, error: BaseException) -> Ending:
-        """Once a stop was asked for, the stop is the ending, whatever error it led to."""
+        """The ending to record: a requested stop takes precedence over the error it led to."""
         if self._task.cancelled:
             return Ending.CANCELLED
         return Ending.STOPPED if self._task.is_server_stopped else super().ending(error)

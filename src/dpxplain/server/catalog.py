@@ -10,12 +10,12 @@ from dpxplain.errors import QueryRefused
 from dpxplain.model.budget import Budget
 from dpxplain.model.expression import sql_literal, sql_name
 from dpxplain.model.schema import Bin, Column, DomainValue, Schema, label
-from dpxplain.results.formats import number
 from dpxplain.server.response_shapes import ColumnPayload, DatasetPayload, Example, Summary
 from dpxplain.sql.parse import parse
 from dpxplain.wire.account_payloads import budget_payload
 from dpxplain.wire.query_form import query_form
 from dpxplain.wire.shapes import BudgetFigures
+from dpxplain.words.numbers import number
 
 _FEW, _MANY = 2, 12  # how many groups make an example easy to read
 
@@ -66,8 +66,9 @@ def description(schema: Schema) -> str:
     privacy = schema.privacy
     unit = "row" if privacy.unit == "row" else f"{privacy.unit} (up to {privacy.max_rows} rows each)"
     engine = engine_name(schema.table.source)
-    place = "" if engine == "files" else f" The data live in {engine}."
-    return f"{len(schema.columns)} declared columns; protects each {unit}.{place}"
+    place = "" if engine == "files" else f" The data are in {engine}."
+    columns = len(schema.columns)
+    return f"{columns} column{'' if columns == 1 else 's'}. Protects each {unit}.{place}"
 
 
 def columns(schema: Schema) -> list[ColumnPayload]:

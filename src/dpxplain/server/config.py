@@ -75,7 +75,9 @@ class Serving(_Strict):
     @classmethod
     def _check_databases(cls, addresses: tuple[str, ...]) -> tuple[str, ...]:
         if any(holds_password(address) for address in addresses):
-            raise ValueError("must hold no password; set PGPASSWORD or PGPASSFILE, or use a service file")
+            raise ValueError(
+                "must not contain a password; set PGPASSWORD or PGPASSFILE, or use a service file"
+            )
         if not all(map(is_database, addresses)):
             raise ValueError("must be addresses such as postgresql://user@host/database")
         return addresses
@@ -92,17 +94,18 @@ class Serving(_Strict):
     @model_validator(mode="after")
     def _check_exposure(self) -> Serving:
         if (self.tls_certificate is None) != (self.tls_key is None):
-            raise ValueError("tls_certificate and tls_key belong together")
+            raise ValueError("tls_certificate and tls_key must be set together")
         if is_loopback(self.host):
             return self
         if self.tls_key is None and not self.behind_proxy:
             raise ValueError(
-                "tokens would travel in the clear on this host; set tls_certificate and tls_key, or "
+                "tokens would be sent unencrypted to this host; set tls_certificate and tls_key, or "
                 "behind_proxy = true if a proxy adds TLS"
             )
         if self.public_url is None and not self.trusted_hosts:
             raise ValueError(
-                'say under which names the server is reached: public_url = "https://..." or trusted_hosts'
+                'set public_url = "https://..." or trusted_hosts to the names that people reach the server '
+                "under"
             )
         return self
 
@@ -149,7 +152,7 @@ class Limits(_Strict):
     @classmethod
     def _check_pad_ratio(cls, ratio: float) -> float:
         if 1 < ratio < 1.01:
-            raise ValueError("must be 1, which pads nothing, or at least 1.01")
+            raise ValueError("must be 1 (no padding), or at least 1.01")
         return ratio
 
 
@@ -198,7 +201,7 @@ class Config(_Strict):
             raw = tomllib.loads(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise SchemaError(
-                f"There is no configuration {file}.",
+                f"The configuration {file} does not exist.",
                 remedy='Write one with [server] datasets = "schemas", or try: dpxplain serve --example adult',
             ) from None
         except (OSError, UnicodeDecodeError) as error:
@@ -207,10 +210,10 @@ class Config(_Strict):
             ) from None
         except tomllib.TOMLDecodeError as error:
             raise SchemaError(
-                f"{file} is not valid TOML: {error}.", remedy="Mend the file at that place."
+                f"{file} is not valid TOML: {error}.", remedy="Correct the file at this position."
             ) from None
         for key in raw.keys() & {"single_user", "folder"}:
-            raise SchemaError(f"In {file}: {key}: is not a known key.", remedy="Leave it out.")
+            raise SchemaError(f"In {file}: {key}: is not a known key.", remedy="Remove it.")
         return _checked(raw, str(file), file.parent.absolute())
 
     @property
@@ -258,7 +261,7 @@ def _checked(raw: Mapping[str, Any], where: str, folder: Path) -> Config:
         rules = "; ".join(_explain(e) for e in error.errors(include_input=False, include_url=False))
         raise SchemaError(
             f"In {where}: {rules}{'' if rules.endswith('?') else '.'}",
-            remedy="Mend these keys of the configuration; docs/server.md has all of them.",
+            remedy="Correct these keys in the configuration. docs/server.md lists all keys.",
         ) from None
     if "ledger" not in config.server.model_fields_set and not os.environ.get(LEDGER_VARIABLE):
         refuse_forgotten_ledger(folder)

@@ -40,7 +40,7 @@ class BoundedConnection(HttpToolsProtocol):
             if self._is_answering:  # a refusal would be taken for the answer that is awaited
                 self.transport.abort()
             else:
-                self.send_400_response("The head of the request is too long.")
+                self.send_400_response("The request's header is too long.")
 
     def on_headers_complete(self) -> None:
         self._in_head, self._has_read = False, True  # what is unread now is of another response

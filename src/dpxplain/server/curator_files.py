@@ -56,7 +56,7 @@ def schema_of(text: str) -> Schema:
         position = _TOML_POSITION.search(str(error))
         raise SchemaError(
             f"The schema is not valid TOML{f' at {position[1]}' if position else ''}.",
-            remedy="Mend it there.",
+            remedy="Correct it there.",
             place=_place(text, position),
         ) from None
     schema = Schema.load(raw)
@@ -78,7 +78,8 @@ def _check_toml_size(text: str) -> None:
     nested = "[" * _MOST_DEPTH in squeezed or squeezed.count("{") > _MOST_TABLES
     if deep or nested or text.count("\n[") > _MOST_TABLES:
         raise SchemaError(
-            f"The schema is deeper than {_MOST_DEPTH} levels, or has more than {_MOST_TABLES:,} tables.",
+            f"The schema is nested deeper than {_MOST_DEPTH} levels, or has more than {_MOST_TABLES:,} "
+            "tables.",
             remedy="A schema has [table], [privacy] and one [columns.NAME] for each column.",
         )
 
@@ -86,15 +87,16 @@ def _check_toml_size(text: str) -> None:
 def check_source(schema: Schema) -> None:
     if "\x00" in "".join(schema.table.source or ""):  # no path has it, and asking the system would fail
         mistake = ("table.source", "must not contain a NUL character")
-        raise SchemaError(f"{': '.join(mistake)}.", remedy="Leave it out.", mistakes=[mistake])
+        raise SchemaError(f"{': '.join(mistake)}.", remedy="Remove it.", mistakes=[mistake])
 
 
 def schema_file_name(table: str) -> str:
     """The file of a new data set's schema; only a plain name becomes part of a path."""
     if _SCHEMA_NAME.fullmatch(table) is None:
         raise SchemaError(
-            "table.name: must be of plain letters, digits, _ and - here, as it names a file.",
-            remedy="Choose such a name.",
+            "table.name: may have only letters a to z, digits, _ and -, because the server names a file "
+            "after it.",
+            remedy="Choose another name.",
         )
     return f"{table}.toml"
 
@@ -116,7 +118,7 @@ def write_atomically(file: Path, text: str) -> None:
     except OSError as error:
         raise BadRequest(
             f"The schema cannot be written: {error.strerror}.",
-            remedy="Let the server write to its folder of schemas.",
+            remedy="Give the server permission to write to its schema folder.",
         ) from None
 
 
@@ -132,8 +134,8 @@ def check_allowed(schema: Schema, folder: Path, home: Path, databases: tuple[str
     elif not is_listed(source, schema, databases):
         # The server's own password would be sent to whatever host an address names.
         raise SourceError(
-            "table.source: names a database that this server is not configured for.",
-            remedy="Add its address, as it stands there, to databases in the server's configuration.",
+            "table.source: names a database that is not in the server's configuration.",
+            remedy="Add exactly this address to databases in the server's configuration.",
         )
 
 
@@ -143,8 +145,8 @@ def _check_inside(source: Path | list[Path], home: Path) -> None:
     paths = [Path(match) for path in patterns for match in find_files(path) or [str(path)]]
     if not all(path.resolve().is_relative_to(home.resolve()) for path in paths):
         raise SourceError(
-            "A source lies outside the server's data folder.",
-            remedy="Name a file inside it, relative to the schema's own folder.",
+            "A source is outside the server's data folder.",
+            remedy="Name a file inside that folder, relative to the schema's own folder.",
         )
 
 
@@ -152,7 +154,7 @@ def source_of(schema: Schema, folder: Path) -> str | Path | list[Path]:
     check_source(schema)
     source = schema.table.paths(folder)
     if source is None:
-        raise SchemaError("table.source: is missing.", remedy="Say where the data lie.")
+        raise SchemaError("table.source: is missing.", remedy="Set it to the file or address of the data.")
     return source
 
 
@@ -168,8 +170,10 @@ def identities(schema: Schema, folder: Path) -> frozenset[Hashable]:
 
 MOST_LISTED = 500
 _DATA_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}\.(?:csv|parquet)")
-_HEADER_NOTE = "Only the first line was read, which must name the columns; a CSV file does not tell types."
-_FOOTER_NOTE = "Names and types are those that the file declares; none of its values was read."
+_HEADER_NOTE = (
+    "The server read only the first line, which must name the columns. A CSV file does not declare types."
+)
+_FOOTER_NOTE = "The file declares these names and types. The server did not read any values."
 
 
 class DataFileLine(TypedDict):
@@ -181,7 +185,7 @@ class DataFileLine(TypedDict):
 
 
 class DataFileList(TypedDict):
-    """`most_bytes` is what one upload may have; 0: none is taken."""
+    """`most_bytes` is the largest size of an upload; 0 means that the server accepts none."""
 
     files: list[DataFileLine]
     most_bytes: int
@@ -230,7 +234,7 @@ class DataFiles:
         except (OSError, ValueError) as error:  # never its text, which may quote the file
             raise SourceError(
                 f"{name} cannot be read: {type(error).__name__}.",
-                remedy="Give a CSV file in UTF-8 with a header line, or a Parquet file.",
+                remedy="Use a CSV file in UTF-8 with a header line, or a Parquet file.",
             ) from None
         return columns, _HEADER_NOTE if name.endswith(".csv") else _FOOTER_NOTE
 
@@ -241,8 +245,8 @@ class DataFiles:
             raise Problem(
                 409,
                 "no_uploads",
-                "This server takes no uploads.",
-                "Set limits.upload_bytes, or copy the file.",
+                "This server does not accept uploads.",
+                "Set limits.upload_bytes, or copy the file to the data folder.",
             )
         if path.exists():
             raise _exists(name)
@@ -267,7 +271,8 @@ class DataFiles:
         except OSError as error:
             reason = "the disk is full" if error.errno == errno.ENOSPC else error.strerror
             raise BadRequest(
-                f"The file cannot be kept: {reason}.", remedy="Let the server write to its data folder."
+                f"The server cannot store the file: {reason}.",
+                remedy="Give the server permission to write to its data folder.",
             ) from None
         finally:
             if draft != self._folder:
@@ -280,15 +285,15 @@ class DataFiles:
             raise Problem(
                 409,
                 "file_in_use",
-                f"{name} holds the data of {', '.join(users)}.",
-                "Whoever runs the server removes the schema file first; what was spent stays recorded.",
+                f"{name} contains the data of {', '.join(users)}.",
+                "The server's operator must first remove the schema file. The ledger keeps what was spent.",
             )
         if not self._is_uploaded(name):
             raise Problem(
                 409,
                 "not_uploaded",
-                f"{name} was not uploaded here.",
-                "Whoever runs the server may remove it from its data folder.",
+                f"{name} was not uploaded through this server.",
+                "The server's operator can remove it from the data folder.",
             )
         self._mark(name).unlink()  # first: a file without a mark cannot be removed
         path.unlink()
@@ -313,7 +318,8 @@ class DataFiles:
         """Inside the folder: the name has no separator and does not begin with a dot."""
         if _DATA_FILE_NAME.fullmatch(name) is None:
             raise BadRequest(
-                "A data file's name has plain letters, digits, _, - and ., and ends in .csv or .parquet.",
+                "A data file's name may have only letters a to z, digits, _, - and ., and must end in .csv "
+                "or .parquet.",
                 remedy="Rename it.",
             )
         return self._folder / name
@@ -325,4 +331,6 @@ def _new_draft(folder: Path) -> tuple[int, Path]:
 
 
 def _exists(name: str) -> Problem:
-    return Problem(409, "file_exists", f"There is a file {name} already.", "Choose it, or give another name.")
+    return Problem(
+        409, "file_exists", f"There is already a file {name}.", "Use that file, or choose another name."
+    )

@@ -178,7 +178,7 @@ class JobRunner:
         except LedgerUnavailable:  # logged by LedgerHealth; `_watch` tries again
             job.unstored = update
         except Exception as failure:  # the release is stored all the same
-            LOG.error("a job's state could not be stored: %s", error_location(failure))
+            LOG.error("the state of a job could not be stored: %s", error_location(failure))
         else:
             job.unstored = None
 
@@ -219,8 +219,8 @@ def cancelled(task: Task) -> Problem:
     return Problem(
         409,
         "cancelled",
-        "The request was cancelled after its budget was reserved; the charge stays.",
-        "The history shows it.",
+        "The request was cancelled after it was charged. The charge stays.",
+        "You can see it in the history.",
     )
 
 
@@ -228,6 +228,7 @@ def lost() -> Problem:
     return Problem(
         500,
         "lost",
-        "The server process that worked on it is gone. What was charged stays charged; the history shows it.",
-        "Ask the same again: it costs nothing more.",
+        "The server process that worked on this request has stopped. If the request was charged, the charge "
+        "stays, and the history shows it.",
+        "Repeat the request. You will not be charged again.",
     )

@@ -63,7 +63,7 @@ class Metrics:
 
     def collect(self) -> Iterator[Metric]:
         """The gauges, read at this moment."""
-        jobs = GaugeMetricFamily("dpxplain_jobs", "Jobs of this process.", labels=["state"])
+        jobs = GaugeMetricFamily("dpxplain_jobs", "Jobs in this process.", labels=["state"])
         for state, number in self._jobs.unfinished.items():
             jobs.add_metric([state], number)
         yield jobs
@@ -71,7 +71,9 @@ class Metrics:
             "dpxplain_pool_inside", "Requests that run or wait in the pool.", self._pool.admitted
         )
         limit = GaugeMetricFamily("dpxplain_rho_limit", "The data set's budget.", labels=["dataset"])
-        spent = GaugeMetricFamily("dpxplain_rho_spent", "Spent of it by everyone.", labels=["dataset"])
+        spent = GaugeMetricFamily(
+            "dpxplain_rho_spent", "What everyone has spent on the data set.", labels=["dataset"]
+        )
         self._refresh_figures()
         for name, budget in sorted(self._budgets.items()):
             limit.add_metric([name], budget.limit)
@@ -84,13 +86,13 @@ class Metrics:
         up = "Whether the ledger's last transactions worked: 1, or 0 during an outage."
         yield GaugeMetricFamily("dpxplain_ledger_up", up, int(self._health.is_up))
         errors = CounterMetricFamily(
-            "dpxplain_ledger_errors", "Transactions of the ledger that failed, by kind.", labels=["kind"]
+            "dpxplain_ledger_errors", "Failed ledger transactions, by kind.", labels=["kind"]
         )
         for kind, number in self._health.errors.items():
             errors.add_metric([kind], number)
         yield errors
         unreleased = CounterMetricFamily(
-            "dpxplain_charges_without_release", "Charges that ended without a release, of all processes.",
+            "dpxplain_charges_without_release", "Charges that ended without a release, in all processes.",
             labels=["dataset", "ending"],
         )  # fmt: skip
         for name, endings in sorted(self._endings.items()):

@@ -143,7 +143,7 @@ class Issuer:
         except (
             httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError, TypeError, AttributeError, KeyError
         ) as error:  # fmt: skip
-            LOG.warning("the keys of the OIDC issuer could not be fetched: %s", type(error).__name__)
+            LOG.warning("cannot fetch the keys of the OIDC issuer: %s", type(error).__name__)
             return
         keys = {}
         for key in published if isinstance(published, list) else []:

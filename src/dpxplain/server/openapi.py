@@ -19,15 +19,18 @@ from dpxplain.server.response_shapes import Failure
 Responses = dict[int | str, dict[str, Any]]
 
 _MEANINGS = {
-    400: "The request was refused; the message says why, and the position where in the SQL.",
-    401: "A valid token is needed.",
-    403: "Not for this role, or a forged request.",
-    404: "There is no such thing, or it is another's.",
-    409: "The budget does not cover it, it is not stored, or the data have changed; nothing was charged.",
+    400: "Wrong request. The message gives the reason, and the position where it is in the SQL.",
+    401: "No valid token.",
+    403: "Your role may not do this, or another website sent the request.",
+    404: "It does not exist, or belongs to somebody else.",
+    409: "The budget is too small, the result is not stored, or the data changed. Nothing was charged.",
     413: "The body is too large.",
-    429: "Too many requests; see Retry-After.",
-    500: "Failed. If budget was reserved, the charge stays, and the message says so.",
-    503: "Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once.",
+    429: "Too many requests. See Retry-After.",
+    500: "The server failed. If the request was charged, the message says so, and the charge stays.",
+    503: (
+        "The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not "
+        "charged twice."
+    ),
 }
 _OWN_FAILURES = (f"{PREFIX}/ready",)  # a probe's answer has one shape
 _EXAMPLE = {
@@ -38,7 +41,7 @@ _EXAMPLE = {
 }
 
 
-def answers(model: Any, description: str = "As asked.", *also: int) -> Responses:
+def answers(model: Any, description: str = "The result.", *also: int) -> Responses:
     """200 with this shape, and the failures of any route that takes input."""
     return {200: {"model": model, "description": description}, **failures(*also)}
 
@@ -78,7 +81,11 @@ def _document(app: FastAPI) -> dict[str, Any]:
         schemas.pop(unused, None)
     schemas["Failure"]["example"] = _EXAMPLE
     document["components"]["securitySchemes"] = {
-        "token": {"type": "http", "scheme": "bearer", "description": "A token of ours, or an OIDC token."}
+        "token": {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "A token from the curator, or an OIDC token.",
+        }
     }
     failure = {"application/json": {"schema": {"$ref": "#/components/schemas/Failure"}}}
     for path, operations in document["paths"].items():

@@ -263,7 +263,7 @@ def _run_without_details(task: Task, work: Callable[[], T]) -> T:
         elif task.entry is not None:
             LOG.log(
                 logging.INFO if task.stop.asked else logging.ERROR,
-                "failed after the charge of entry %d of %s by %s: %s",
+                "request failed after it was charged: entry %d of %s by %s: %s",
                 task.entry,
                 task.dataset,
                 task.person or LOCAL_OWNER,
@@ -302,7 +302,7 @@ def too_slow() -> Problem:
     return Problem(
         503,
         "too_slow",
-        "The request took longer than the server allows. Nothing was charged.",
+        "The request took longer than this server allows. Nothing was charged.",
         "Ask for fewer conditions, attributes or groups.",
         headers={"Retry-After": str(RETRY_SECONDS)},
     )

@@ -1,5 +1,7 @@
-"""Precision before spending: what each price buys in the answer's own unit, how well it protects, and whether
-the noise it leaves is larger than what is looked for. All of it follows from declarations and releases.
+"""Precision before spending: the margin that each price buys, in the answer's own unit; how well that price
+protects; and whether its noise hides the difference to be found.
+
+All of it follows from declarations and releases.
 """
 
 from __future__ import annotations
@@ -10,32 +12,21 @@ from collections.abc import Callable, Sequence
 from typing_extensions import TypedDict
 
 from dpxplain.model.budget import LARGEST_RHO, Budget
-from dpxplain.model.query import Aggregate
-from dpxplain.model.schema import Schema
 from dpxplain.phases.tell_story import TYPICAL_ROWS
 from dpxplain.privacy.accounting import epsilon
-from dpxplain.results import formats
 from dpxplain.results.explanation import PlannedExplanation
 from dpxplain.results.planned_query import PlannedQuery
 from dpxplain.results.preview import ExplanationPreview, QueriesPreview, QueryPreview
+from dpxplain.results.price_levels import PriceLevel, in_unit, level_of, typical_margin
 from dpxplain.results.story import PlannedStory, StoryPreview
-from dpxplain.results.titles import in_percent
 from dpxplain.wire.shapes import PreviewPayload
+from dpxplain.words import numbers
 
 LIKELY_SHARE = 0.1  # of a declared range: what averages of groups often differ by
 ENOUGH = 0.5  # of the gap: the error that a recommended price is to reach
 _MOST_TRIES = 12  # prices, until one is found that suffices
 
 _SCALE = ((0.5, "very strong"), (1.0, "strong"), (3.0, "moderate"), (10.0, "weak"), (math.inf, "very weak"))
-
-
-class PriceLevel(TypedDict):
-    """`margin` is how far off figures may be, in their own unit; empty where that is not known beforehand."""
-
-    rho: float
-    free: bool
-    affordable: bool
-    margin: str
 
 
 class Protection(TypedDict):
@@ -55,7 +46,7 @@ class Protections(TypedDict):
 
 
 class PricedPreview(PreviewPayload):
-    """A preview beside the prices to compare; `doubt` is said before spending, if there is any."""
+    """A preview with the prices to compare. `doubt` is a warning to show before spending, or empty."""
 
     levels: list[PriceLevel]
     protection: Protections
@@ -74,7 +65,7 @@ def protection(rho: float, delta: float) -> Protection:
     percent = min(100 / (1 + math.exp(-min(value, 50.0))), 99.9)
     odds = f"{math.ceil(percent)}:{100 - math.ceil(percent)}" if percent < 99 else "99:1 or more"
     return Protection(
-        epsilon=formats.at_most(value),
+        epsilon=numbers.at_most(value),
         step=len(_SCALE) - step,
         word=_SCALE[step][1],
         odds=f"50:50 becomes {odds}{' at most' if percent < 99 else ''}",
@@ -88,23 +79,18 @@ def protections(rho: float, budget: Budget) -> Protections:
     )
 
 
-def query_levels(plan: Callable[[float], PlannedQuery], prices: Sequence[float]) -> list[PriceLevel]:
-    """What each price buys of a query."""
-    return [_level(preview, query_margin(planned, preview)) for planned, preview in _previews(plan, prices)]
-
-
 def explanation_levels(
     plan: Callable[[float], PlannedExplanation], prices: Sequence[float]
 ) -> list[PriceLevel]:
     """What each price buys of an explanation."""
     previews = [plan(rho).preview() for rho in prices]
-    return [_level(preview, explanation_margin(preview)) for preview in previews]
+    return [level_of(preview.price, explanation_margin(preview)) for preview in previews]
 
 
 def story_levels(plan: Callable[[float], PlannedStory], prices: Sequence[float]) -> list[PriceLevel]:
     """What each price buys of a story."""
     previews = [plan(rho).preview() for rho in prices]
-    return [_level(preview, story_margin(preview)) for preview in previews]
+    return [level_of(preview.price, story_margin(preview)) for preview in previews]
 
 
 def story_margin(preview: StoryPreview) -> str:
@@ -113,51 +99,17 @@ def story_margin(preview: StoryPreview) -> str:
     return f"±{preview.unit.number(preview.gap_margin)} on the {preview.measured}{where}"
 
 
-def query_margin(planned: PlannedQuery, preview: QueryPreview | QueriesPreview) -> str:
-    """How far off a group's values may be, in their own units; '' where the noise alone does not say."""
-    parts = [part for _, part in preview.parts] if isinstance(preview, QueriesPreview) else [preview]
-    schema = planned.schema
-    texts = []
-    for query, part in zip(planned.statement.queries, parts, strict=True):
-        margin, where = _typical_margin(part)
-        if margin is not None and math.isfinite(margin):
-            texts.append(f"±{in_unit(margin, query.aggregate, schema)}{where}")
-    return ", ".join(dict.fromkeys(texts))
-
-
-def in_unit(margin: float, aggregate: Aggregate, schema: Schema) -> str:
-    """A margin with the unit of the aggregate.
-
-    >>> people = Schema.load({"table": {"name": "p"}, "privacy": {"rho": 1}, "columns": {
-    ...     "rich": {"bounds": [0, 1], "step": 1, "label": "high income"},
-    ...     "pay": {"bounds": [0, 9], "unit": "dollars"}}})
-    >>> in_unit(0.0123, Aggregate("avg", "rich"), people), in_unit(3.1, Aggregate("avg", "pay"), people)
-    ('1.23 percentage points', '3.1 dollars')
-    >>> in_unit(12.3, Aggregate("count", None), people)
-    '13 rows'
-    """
-    if aggregate.kind == "count":
-        return f"{math.ceil(margin):,} rows"
-    if aggregate.kind == "persons":
-        return f"{math.ceil(margin):,} {formats.clean(schema.privacy.unit)}s"
-    if in_percent(aggregate, schema):
-        return f"{formats.number(margin * 100)} percentage points"
-    unit = schema.column(aggregate.column).unit if aggregate.column else ""
-    squared = " squared" if unit and aggregate.kind.startswith("var") else ""
-    return f"{formats.number(margin)}{f' {formats.clean(unit)}{squared}' if unit else ''}"
-
-
 def explanation_margin(preview: ExplanationPreview) -> str:
     """How far off a table's figures may be: on the gap where that says something, or else on influences."""
     if preview.gap_margin is not None and math.isfinite(preview.gap_margin):
         return f"±{preview.unit.number(preview.gap_margin)} on the {preview.measured}"
     if preview.relative_margin:
-        return f"±{formats.number(100 * preview.relative_margin)}% relative influence"
-    return f"±{formats.number(preview.influence_margin)} influence"
+        return f"±{numbers.number(100 * preview.relative_margin)}% relative influence"
+    return f"±{numbers.number(preview.influence_margin)} influence"
 
 
 def query_hints(plan: Callable[[float], PlannedQuery], rho: float) -> tuple[str, str]:
-    """Which differences a price can tell, and a warning where likely ones are lost in its noise."""
+    """The differences that a price can show, and a warning if likely differences would be lost in noise."""
     (planned, preview), *_ = _previews(plan, [rho])
     if isinstance(preview, QueriesPreview) or len(planned.statement.query.group_by) == 0:
         return "", ""
@@ -167,7 +119,7 @@ def query_hints(plan: Callable[[float], PlannedQuery], rho: float) -> tuple[str,
     aggregate, schema = planned.statement.query.aggregate, planned.schema
     of_rows = f" of {TYPICAL_ROWS:,} rows" if preview.margin is None else ""
     reach = in_unit(smallest, aggregate, schema)
-    sentence = f"Two groups{of_rows} are told apart when they differ by about {reach}."
+    sentence = f"You will be able to tell two groups{of_rows} apart if they differ by about {reach}."
     bounds = schema.column(aggregate.column).bounds if aggregate.column else None
     if aggregate.kind != "avg" or bounds is None or preview.price.free:
         return sentence, ""
@@ -181,10 +133,10 @@ def query_hints(plan: Callable[[float], PlannedQuery], rho: float) -> tuple[str,
         return _smallest_gap(priced)
 
     sufficient = _sufficient_price(smallest_gap_at, rho, likely_gap)
-    remedy = "" if sufficient is None else f" About {formats.rho(sufficient)} would do."
+    remedy = "" if sufficient is None else f" About {numbers.rho(sufficient)} would be enough."
     return sentence, (
-        "This is likely too rough: a gap of a tenth of the declared range, "
-        f"{in_unit(likely_gap, aggregate, schema)}, would be lost in the noise of groups{of_rows}.{remedy}"
+        f"This is probably too noisy. With groups{of_rows}, you would not see a difference of "
+        f"{in_unit(likely_gap, aggregate, schema)}, a tenth of the declared range.{remedy}"
     )
 
 
@@ -215,15 +167,8 @@ def _doubt(
     sufficient = _sufficient_price(relative_error, rho, ENOUGH)
     remedy = ""
     if sufficient is not None:
-        remedy = f" About {formats.rho(sufficient)} would bring it to half of the {gap}."
-    return f"The expected error is larger than the {gap} itself, so little would be told apart.{remedy}"
-
-
-def _level(
-    preview: QueryPreview | QueriesPreview | ExplanationPreview | StoryPreview, margin: str
-) -> PriceLevel:
-    price = preview.price
-    return PriceLevel(rho=price.rho, free=price.free, affordable=price.affordable, margin=margin)
+        remedy = f" About {numbers.rho(sufficient)} would reduce it to half of the {gap}."
+    return f"The expected error is larger than the {gap} itself, so you would learn little.{remedy}"
 
 
 def _previews(
@@ -233,16 +178,9 @@ def _previews(
     return [(query, query.preview()) for query in planned]
 
 
-def _typical_margin(preview: QueryPreview) -> tuple[float | None, str]:
-    if preview.margin is not None:
-        return preview.margin, ""
-    by_size = dict(preview.margin_by_group_size)
-    return by_size.get(TYPICAL_ROWS), f" in a group of {TYPICAL_ROWS:,}"
-
-
 def _smallest_gap(preview: QueryPreview) -> float | None:
     """The difference that the noise of two groups reaches together: √2 margins, as it is independent."""
-    margin, _ = _typical_margin(preview)
+    margin, _ = typical_margin(preview)
     return None if margin is None or not math.isfinite(margin) else margin * math.sqrt(2)
 
 

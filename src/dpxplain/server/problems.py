@@ -60,8 +60,8 @@ def other_version() -> Problem:
     return Problem(
         409,
         "other_version",
-        "The server and the client are of different versions. Nothing was charged.",
-        "Install the server's version of DPXPlain.",
+        "The server and the client have different versions. Nothing was charged.",
+        "Install the same version of DPXPlain as the server.",
     )
 
 
@@ -69,13 +69,13 @@ def other_plan() -> Problem:
     return Problem(
         409,
         "other_plan",
-        "The server plans this request in another way than the client did. Nothing was charged.",
-        "Ask again; if it is refused again, connect anew: the declarations may have changed.",
+        "The server and the client plan this request differently. Nothing was charged.",
+        "Try again. If it fails again, reconnect: the schema may have changed.",
     )
 
 
 def not_found(what: str = "page") -> Problem:
-    """The same text for what does not exist and for what belongs to somebody else."""
+    """A 404. Things that do not exist and things of other callers get the same text."""
     return Problem(404, "not_found", f"There is no such {what}.", "Check the address.")
 
 
@@ -83,8 +83,8 @@ def busy(seconds: int) -> Problem:
     return Problem(
         503,
         "busy",
-        "The server works on as many requests as it may. Nothing was charged.",
-        f"Ask again in {seconds} seconds.",
+        "The server is busy. Nothing was charged.",
+        f"Try again in {seconds} seconds.",
         headers={"Retry-After": str(seconds)},
     )
 
@@ -95,8 +95,8 @@ def ledger_unavailable(*, may_pass: bool = True) -> Problem:
     return Problem(
         503,
         "ledger_unavailable",
-        "The server cannot use its ledger at the moment, so nothing is measured and nothing is looked up.",
-        f"Ask the same again in {seconds} seconds: what was charged already is not charged again.",
+        "The server cannot use its ledger at the moment, so it cannot answer.",
+        f"Repeat the request in {seconds} seconds. You will not be charged twice.",
         headers={"Retry-After": str(seconds)},
     )
 
@@ -105,9 +105,8 @@ def unavailable() -> Problem:
     return Problem(
         503,
         "unavailable",
-        "The data of this data set cannot be opened at the moment, so nothing is answered from them. Nothing "
-        "was charged.",
-        "Ask again later, or tell the curator: the server's log says what is missing.",
+        "The server cannot open this data set at the moment. Nothing was charged.",
+        "Try again later, or tell the curator. The server's log has the reason.",
         headers={"Retry-After": "300"},  # longer than our client waits: somebody has to bring the data
     )
 
@@ -116,8 +115,8 @@ def being_opened() -> Problem:
     return Problem(
         503,
         "being_opened",
-        "The server is opening the data of this data set anew. Nothing was charged.",
-        "Ask again in 5 seconds.",
+        "The server is reopening this data set. Nothing was charged.",
+        "Try again in 5 seconds.",
         headers={"Retry-After": "5"},
     )
 
@@ -126,8 +125,8 @@ def too_many(seconds: int) -> Problem:
     return Problem(
         429,
         "too_many_requests",
-        "That were too many requests in a short time. Nothing was charged.",
-        f"Ask again in {seconds} seconds.",
+        "Too many requests. Nothing was charged.",
+        f"Wait {seconds} seconds and try again.",
         headers={"Retry-After": str(seconds)},
     )
 
@@ -136,8 +135,8 @@ def too_many_at_once(seconds: int) -> Problem:
     return Problem(
         429,
         "too_many_at_once",
-        "You have as many requests under way as one caller may have here. Nothing was charged.",
-        "Wait until one of them has ended.",
+        "You have too many requests running at once. Nothing was charged.",
+        "Wait until one of them has finished.",
         headers={"Retry-After": str(seconds)},
     )
 
@@ -146,7 +145,7 @@ def changed() -> Problem:
     return Problem(
         409,
         "declarations_changed",
-        "The curator has just changed the declarations. Nothing was charged.",
+        "The curator has just changed the schema. Nothing was charged.",
         "Ask again.",
     )
 
@@ -155,36 +154,42 @@ def too_many_failures() -> Problem:
     return Problem(
         409,
         "too_many_failures",
-        "Several of your requests failed or were cancelled after they were charged, which may tell about the "
-        "data; so nothing new is measured for you on this data set. Nothing was charged.",
-        "Stored answers stay free. Ask the curator, who can look into it and forgive the failures.",
+        "Too many of your charged requests on this data set failed or were cancelled. Failures can reveal "
+        "something about the data, so your new queries are blocked. Nothing was charged.",
+        "Stored answers stay free. Ask the curator, who can forgive the failures.",
     )
 
 
 def failure_count(counted: int, most: int) -> FailureCount:
     """The count with a sentence, which is empty before the first failure."""
-    sentence = f"{counted} of {most} charged requests of yours were stopped or failed. "
+    sentence = (
+        f"You have used {counted} of {most} allowed failures (charged requests that failed or were stopped). "
+    )
     if counted >= most:
-        sentence += "Nothing new is measured for you here until the curator forgives them."
+        sentence += "The server blocks your new queries until the curator forgives the failures."
     else:
-        sentence += f"After {most}, nothing new is measured for you here until the curator forgives them."
+        sentence += (
+            f"After {most}, the server blocks your new queries until the curator forgives the failures."
+        )
     return FailureCount(counted=counted, most=most, sentence=sentence if counted else "")
 
 
 def stopping(rho: float, failures: FailureCount | None) -> str:
-    """A sentence on what stopping a running request would mean."""
-    charge = f"The charge of {rho:.6g} stays." if rho > 0 else "Once it is charged, the charge stays."
+    """A sentence that says what happens if the caller stops a running request."""
+    charge = (
+        f"The charge of {rho:.6g} stays." if rho > 0 else "If it has already been charged, the charge stays."
+    )
     if failures is None:
         return charge
     counted, most = min(failures["counted"] + 1, failures["most"]), failures["most"]
-    return f"{charge} A stopped request counts as a failure: this would be {counted} of {most}."
+    return f"{charge} A stopped request counts as a failure. This would be number {counted} of {most}."
 
 
 def too_large() -> Problem:
     return Problem(
         413,
         "too_large",
-        "The request is larger than the server takes. Nothing was charged.",
+        "The request is too large for this server. Nothing was charged.",
         "Send less at once.",
         headers={"Connection": "close"},
     )
@@ -195,8 +200,8 @@ def failed_after_charge() -> Problem:
     return Problem(
         500,
         "failed_after_charge",
-        "The request failed after its budget was reserved; the charge stays.",
-        "The history shows it, and whether asking the same again is free. Tell the curator.",
+        "The request failed after it was charged. The charge stays.",
+        "The history shows whether repeating it is free. Tell the curator.",
     )
 
 
@@ -205,8 +210,8 @@ def not_shown() -> Problem:
     return Problem(
         500,
         "not_shown",
-        "The result is paid for and stored, but the server could not show it.",
-        "Ask the same again: it is free. If it fails again, tell the curator.",
+        "The server charged and stored the result, but could not show it.",
+        "Repeat the request, which is free. If it fails again, tell the curator.",
     )
 
 
@@ -216,9 +221,9 @@ def interrupted(rho: float) -> Problem:
     return Problem(
         503,
         "interrupted",
-        "The server, its ledger or a database failed or was stopped while it worked on your request, which "
-        f"is not the cause. ρ {rho:.6g} was charged.",
-        f"Ask the same again in {seconds} seconds: it costs nothing more.",
+        "The server, its ledger or a database stopped while it worked on your request. Your request did not "
+        f"cause this. ρ {rho:.6g} was charged.",
+        f"Repeat the request in {seconds} seconds. You will not be charged again.",
         headers={"Retry-After": str(seconds)},
     )
 
@@ -227,8 +232,8 @@ def internal() -> Problem:
     return Problem(
         500,
         "internal",
-        "The server failed in an unforeseen way; the message is held back, as it could quote the data.",
-        "Tell the curator when it happened; the server's log says where.",
+        "The server failed unexpectedly. It does not show the error, which could quote the data.",
+        "Tell the curator when this happened. The server's log shows where it failed.",
     )
 
 
@@ -252,7 +257,7 @@ def as_problem(error: BaseException) -> Problem:
             problem = Problem(status, "", "")
             problem.shape = error.to_dict()
             return problem
-    LOG.error("unforeseen failure: %s", error_location(error))
+    LOG.error("unexpected error: %s", error_location(error))
     return internal()
 
 
@@ -299,7 +304,9 @@ def _http_problem(error: HTTPException) -> Problem:
         return not_found()
     if status == 405:
         return Problem(
-            405, "method_not_allowed", "This address has no such method.", "See the API's documentation."
+            405, (
+                "method_not_allowed"
+            ), "This address does not support this method.", "See the API's documentation."
         )  # fmt: skip
     if status == 413:
         return too_large()
@@ -323,7 +330,7 @@ def _validation_message(errors: Sequence[Any]) -> str:
             "json_invalid": "is not valid JSON",
         }
         if error["type"] == "extra_forbidden" and keys and keys[-1] in ("epsilon", "eps"):
-            mistakes.append(f"{key[:100]}: is not a known key; budgets are given as rho (zCDP)")
+            mistakes.append(f"{key[:100]}: is not a known key; use rho")
             continue
         message = messages.get(error["type"]) or str(error["msg"]).removeprefix("Value error, ")
         mistakes.append(f"{key[:100]}: {message[0].lower() + message[1:]}")
@@ -333,7 +340,7 @@ def _validation_message(errors: Sequence[Any]) -> str:
 _NAME = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
 _PATH = rf"{_NAME}(?:[ \t]*\.[ \t]*{_NAME})*"
 _HEADER_OR_KEY = re.compile(rf"[ \t]*(?:\[\[?[ \t]*(?P<table>{_PATH})[ \t]*\]|(?P<key>{_PATH})[ \t]*=)")
-_UNREADABLE = "cannot be read here: perhaps a quote or bracket is missing, or a key is given twice"
+_UNREADABLE = "cannot be read here; a quote or bracket may be missing, or a key may be given twice"
 
 
 def schema_problems(text: str, error: SchemaError) -> list[SchemaProblem]:

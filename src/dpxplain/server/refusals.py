@@ -14,7 +14,7 @@ from dpxplain.server.problems import Problem
 LOG = logging.getLogger("dpxplain.server")
 _ISSUER_RETRY_SECONDS = 10
 _NEW_TOKEN = "Get a new token where your organisation signs you in."
-_TELL = "Tell the curator of this server; its log has the reason."
+_TELL = "Tell the curator. The server's log has the reason."
 
 
 class Refusal(NamedTuple):
@@ -28,8 +28,8 @@ class Refusal(NamedTuple):
             return Problem(
                 503,
                 "issuer_unavailable",
-                "The server cannot fetch the OIDC issuer's keys just now, so it cannot check your token.",
-                f"Try again in {seconds} seconds. If that does not help: {_TELL}",
+                "The server cannot check your token: it cannot fetch the OIDC issuer's keys at the moment.",
+                f"Try again in {seconds} seconds. If it still fails, {_TELL[0].lower()}{_TELL[1:]}",
                 headers={"Retry-After": str(seconds)},
             )
         message, remedy = _SENTENCES.get(self.reason, _GENERAL)
@@ -38,25 +38,25 @@ class Refusal(NamedTuple):
 
 _GENERAL = (
     "This needs a valid token.",
-    "Sign in, or send the header Authorization: Bearer TOKEN; the curator makes tokens.",
+    "Sign in, or send the header Authorization: Bearer TOKEN. The curator can give you a token.",
 )
 _SENTENCES = {
-    "malformed": ("This is neither a token of this server nor one of its OIDC issuer.", _NEW_TOKEN),
+    "malformed": ("This token comes neither from this server nor from its OIDC issuer.", _NEW_TOKEN),
     "kid": ("The token is signed with a key that the OIDC issuer does not publish.", f"{_NEW_TOKEN} {_TELL}"),
-    "algorithm": ("The token is signed in a way that this server does not accept.", _TELL),
+    "algorithm": ("This server does not accept the token's kind of signature.", _TELL),
     "signature": ("The signature of the token is not valid.", _NEW_TOKEN),
     "expiry": ("The token of the OIDC issuer has expired.", _NEW_TOKEN),
     "not_yet": ("The token of the OIDC issuer is not valid yet.", f"Try again in a minute. {_TELL}"),
-    "audience": ("The token was made for another application than this server.", f"{_NEW_TOKEN} {_TELL}"),
-    "issuer": ("The token is of another issuer than the one that this server trusts.", _NEW_TOKEN),
-    "claim": ("The token lacks something that this server needs: a name, an audience or an expiry.", _TELL),
-    "name": ("The token's name cannot be the name of an account here.", _TELL),
+    "audience": ("The token was made for another application.", f"{_NEW_TOKEN} {_TELL}"),
+    "issuer": ("This server does not trust the token's issuer.", _NEW_TOKEN),
+    "claim": ("The token lacks a name, an audience or an expiry time.", _TELL),
+    "name": ("This server cannot use the token's name as an account name.", _TELL),
     "role": (
-        "The token is genuine, but none of its roles may use this server.",
-        "Ask for a role where your organisation gives them, or ask the curator.",
+        "The token is valid, but none of its roles may use this server.",
+        "Ask your organisation, or the curator, for a role that may use it.",
     ),
     "oidc_off": (
-        "This server takes tokens of its own only, which begin with dpx_.",
+        "This server accepts only its own tokens, which begin with dpx_.",
         "Ask the curator for one.",
     ),
 }

@@ -1,10 +1,10 @@
 """The data sets that are open, each declared by a schema file; an edited file is reloaded without a restart.
 
 Every process compares the files' times, so an edit made through one is noticed by all, and so are replaced
-data. A file that became invalid is not taken over: the data set stays open under its previous declarations.
+data. If a file became invalid, the data set stays open under its previous declarations.
 
-Opening may take minutes. So nobody holds a lock of the registry meanwhile: whoever asks about this data set
-waits for a short time and is then told to come again, and other data sets are served as before.
+Opening may take minutes, so no thread holds a lock of the registry meanwhile. A request for this data set
+waits a short time and then gets `being_opened`. Other data sets are served as before.
 """
 
 from __future__ import annotations
@@ -232,12 +232,12 @@ class Registry:
         if folder is None:
             raise BadRequest(
                 "This server has a fixed list of schema files.",
-                remedy="Configure a folder as datasets, to add to it.",
+                remedy="To add data sets, set datasets to a folder.",
             )
         file = folder / schema_file_name(name)
         if file.exists():
             raise BadRequest(
-                "There is a schema file of that name.", remedy="Edit it, or choose another name."
+                "There is already a schema file with this name.", remedy="Edit it, or choose another name."
             )
         return file
 
@@ -298,8 +298,8 @@ class Registry:
         if not list(self._files()) and self._ledger.has_datasets:
             raise SchemaError(
                 f"server.datasets: there is no schema file in {', '.join(map(str, self._places))}, but the "
-                "ledger knows data sets.",
-                remedy="Mend the path or bring the files back; draft a new one with: dpxplain schema init "
+                "ledger has data sets.",
+                remedy="Correct the path, or put the files back. To draft a new one: dpxplain schema init "
                 "DATA_FILE",
             )
 
@@ -370,7 +370,7 @@ class Registry:
             dataset.version_check.take_old_charges()
         after.dataset = dataset  # not before the ledger has accepted its privacy unit and limit
         if after.data_problem is not None:
-            LOG.warning("%s: its data are not those of its declared version", after.file.name)
+            LOG.warning("%s: the data do not match the declared version", after.file.name)
 
     def _swap(self, after: SchemaFile) -> None:
         with self._swap_lock:
@@ -398,9 +398,9 @@ class Registry:
                 return before  # the next scan tries again
             except DPXPlainError as error:
                 after.problem = (
-                    error if isinstance(error, BadRequest) else SourceError("It cannot be opened.")
+                    error if isinstance(error, BadRequest) else SourceError("The data set cannot be opened.")
                 )
-                LOG.warning("%s is not taken over: %s", file.name, type(error).__name__)
+                LOG.warning("%s: the changed schema file is not used: %s", file.name, type(error).__name__)
                 if before is not None and before.dataset is not None:
                     after.name, after.dataset, after.data = before.name, before.dataset, before.data
                 elif schema is not None and isinstance(after.problem, SourceError):
@@ -414,15 +414,17 @@ class Registry:
         for file, other in list(self._schema_files.items()):
             if file != after.file and other.dataset is not None and other.data & after.data:
                 raise SchemaError(
-                    f"table.source: the data set {other.name} has the same file or table, and a budget.",
-                    remedy="Ask both of that data set. If the two budgets may add up, copy the data.",
+                    f"table.source: the data set {other.name} already has this file or table, with its own "
+                    "budget.",
+                    remedy="Use that data set. Make a copy of the data only if you accept that both budgets "
+                    "can be spent on the same people.",
                 )
 
     def _check_name(self, after: SchemaFile) -> None:
         before = self._schema_files.get(after.file)
         if before is not None and before.dataset is not None and before.name != after.name:
             raise SchemaError(
-                f"The data set {before.name} cannot be renamed: its budget is kept under its name.",
+                f"The data set {before.name} cannot be renamed: the ledger keeps its budget under its name.",
                 remedy="Keep table.name, or declare a new data set in a new file.",
             )
         others = (
@@ -438,7 +440,7 @@ class Registry:
 
 def check_folders(places: Iterable[Path], data_folder: Path | None) -> None:
     """Refuses configured folders and schema files that do not exist."""
-    remedy = "Make it, or mend the path; relative paths begin at the configuration's folder."
+    remedy = "Create it, or correct the path. Relative paths start at the configuration's folder."
     for place in places:
         if not place.exists():
             raise SchemaError(

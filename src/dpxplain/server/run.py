@@ -40,8 +40,8 @@ def single_user_config(schema: Path, *, host: str = "127.0.0.1", port: int = 0) 
     """Configuration of a single-user server on one schema; refuses a host that other machines reach."""
     if not is_loopback(host):
         raise BadRequest(
-            "Without a configuration there is no login, so the server is for this machine only.",
-            remedy="Leave --host out, or write a configuration: dpxplain serve CONFIG.toml",
+            "Without a configuration there is no login, so only this machine may reach the server.",
+            remedy="Leave out --host, or write a configuration: dpxplain serve CONFIG.toml",
         )
     return Config(server=Serving(host=host, port=port, datasets=(schema,)), single_user=True)
 
@@ -69,7 +69,7 @@ class Opening:
         age = "is new" if self.is_new else "is open"
         return (
             f"{self.ledger} {age}: {self.records:,} records, head {self.head}. "
-            f"Data sets: {', '.join(self.datasets) or 'none yet; a curator adds the first on the page'}."
+            f"Data sets: {', '.join(self.datasets) or 'none yet; a curator can add the first on the page'}."
         )
 
 
@@ -105,7 +105,7 @@ def run(
         opened_ledger.close()
     if app.state.server.is_running:
         # A task did not stop. The ledger is closed, so it can neither charge nor store anything.
-        LOG.warning("some work did not stop in time")
+        LOG.warning("some requests did not stop in time")
         logging.shutdown()
         os._exit(0)
 
@@ -207,12 +207,12 @@ def _check_readable(name: str, file: Path) -> None:
     except FileNotFoundError:
         raise SchemaError(
             f"server.{name}: there is no file {str(file)!r}.",
-            remedy="Put it there, or mend its path; a relative one begins at the configuration's folder.",
+            remedy="Put it there, or correct the path. A relative path starts at the configuration's folder.",
         ) from None
     except OSError as error:
         raise SchemaError(
             f"server.{name}: {str(file)!r} cannot be read: {error.strerror}.",
-            remedy="Let the server's user read it.",
+            remedy="Give the server's user permission to read it.",
         ) from None
 
 
@@ -220,11 +220,11 @@ def _unusable(certificate: Path, key: Path, reason: str) -> SchemaError:
     if reason == "KEY_VALUES_MISMATCH":
         return SchemaError(
             f"server.tls_key: {str(key)!r} is not the key of the certificate {str(certificate)!r}.",
-            remedy="Name the two files that were made together; in a file with a chain, the server's own "
-            "certificate comes first.",
+            remedy="Name two files that belong together. In a file with a chain, the server's own "
+            "certificate must come first.",
         )
     return SchemaError(
         f"server.tls_certificate and tls_key: {str(certificate)!r} and {str(key)!r} cannot be used"
         f"{f' ({reason})' if reason else ''}.",
-        remedy="Both are PEM files; the key is not encrypted by a password.",
+        remedy="Both must be PEM files, and the key must not be encrypted with a password.",
     )

@@ -54,8 +54,8 @@ class Sizes:
 def check_groups(groups: int, sizes: Sizes) -> None:
     if groups > sizes.groups:
         raise QueryRefused(
-            f"The query has {groups:,} declared groups, more than the {sizes.groups:,} that this server "
-            "answers at once. Nothing was charged.",
+            f"The query has {groups:,} declared groups. This server answers at most {sizes.groups:,} at "
+            "once. Nothing was charged.",
             remedy="Group by fewer columns, or by columns with fewer declared values.",
         )
 
@@ -64,9 +64,9 @@ def check_values(groups: int, aggregates: int) -> None:
     """Refuses an answer of more values than can be shown at once, although its groups could be."""
     if aggregates > 1 and groups * aggregates > _MOST_VALUES:
         raise QueryRefused(
-            f"The query has {aggregates:,} aggregates of {groups:,} declared groups each, more than the "
-            f"{_MOST_VALUES:,} values that this server answers at once. Nothing was charged.",
-            remedy=f"Ask for at most {max(1, _MOST_VALUES // groups):,} of them in one query.",
+            f"The query has {aggregates:,} aggregates for {groups:,} declared groups each. This server "
+            f"answers at most {_MOST_VALUES:,} values at once. Nothing was charged.",
+            remedy=f"Ask for at most {max(1, _MOST_VALUES // groups):,} aggregates in one query.",
         )
 
 
@@ -74,9 +74,9 @@ def check_question(weights: int, method: str) -> None:
     """Refuses a bootstrap over many groups: what it draws grows with them, and the question is free."""
     if method == "bootstrap" and weights * RESAMPLES > _MOST_RESAMPLED:
         raise QuestionError(
-            f"A bootstrap over {weights:,} groups is more work than this server does for nothing.",
-            remedy=f"Weigh at most {_MOST_RESAMPLED // RESAMPLES:,} groups, or leave method out: "
-            f"{DEFAULT_METHOD!r} takes any number.",
+            f"A bootstrap over {weights:,} groups is too much work for a free request on this server.",
+            remedy=f"Use at most {_MOST_RESAMPLED // RESAMPLES:,} groups, or leave out method: "
+            f"{DEFAULT_METHOD!r} works with any number.",
         )
 
 
@@ -84,9 +84,9 @@ def check_formula(text: str, groups: int) -> None:
     """Refuses a value computed from released ones that is long and asked for many groups."""
     if len(text) * groups > _MOST_COMPUTED:
         raise QuestionError(
-            f"To compute {len(text):,} characters of a formula for {groups:,} groups is more work than this "
-            "server does for nothing.",
-            remedy="Write a shorter formula, or ask it of an answer with fewer groups.",
+            f"A formula of {len(text):,} characters for {groups:,} groups is too much work for a free "
+            "request on this server.",
+            remedy="Write a shorter formula, or use an answer with fewer groups.",
         )
 
 
@@ -111,8 +111,8 @@ def check_explanation(planned: PlannedExplanation, sizes: Sizes) -> ExplanationP
     preview = planned.preview()
     if preview.k * preview.family_size > sizes.ranked:
         raise ExplanationError(
-            f"To rank {preview.k:,} among {preview.family_size:,} conditions is more work than this server "
-            "does for one request. Nothing was charged.",
+            f"Ranking {preview.k:,} of {preview.family_size:,} conditions is too much work for one request "
+            "on this server. Nothing was charged.",
             remedy=f"Use k up to {max(1, sizes.ranked // preview.family_size):,}, or choose fewer attributes "
             "or conjuncts.",
         )
@@ -125,8 +125,8 @@ def _check_pass(query: Query, family: Family, sizes: Sizes) -> None:
     cells = pass_cells(query, family, family.schema)
     if cells > sizes.cells:
         raise ExplanationError(
-            f"One pass over the data would count up to {cells:,} cells, more than the {sizes.cells:,} for "
-            "which this server has memory. Nothing was charged.",
+            f"This request would count up to {cells:,} cells. This server has memory for {sizes.cells:,}. "
+            "Nothing was charged.",
             remedy="Choose fewer attributes or conjuncts, or ask about a query with fewer groups.",
         )
 

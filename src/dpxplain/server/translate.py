@@ -13,9 +13,8 @@ from dpxplain.model.schema import Schema
 from dpxplain.phases.explain_answer import PrecisionGoal
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
 from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE
-from dpxplain.render.charts import answer_chart, answers_chart, chart, gap_chart
+from dpxplain.render.charts import answer_chart, answers_chart, chart, influence_chart
 from dpxplain.render.snippets import Place
-from dpxplain.render.words import tells_gaps
 from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.answers import Answers
 from dpxplain.results.base import AnswerLike
@@ -70,7 +69,7 @@ def _name_order(label: str) -> list[tuple[int, int, str]]:
 def stored_answer(
     session: Session, number: EntryId, confidence: float, population: bool = False
 ) -> Answer | Answers:
-    """The stored answer of that number; somebody else's is refused as if it did not exist."""
+    """The stored answer with this number. Returns 404 for another caller's answer."""
     answer = session.find_answer(number, confidence=confidence, population=population)
     if answer is None:
         raise not_found("answer")
@@ -85,7 +84,7 @@ def stored_part(session: Session, number: EntryId, of: str | None, confidence: f
     if isinstance(answer, Answers):
         if of is None and len(answer.answers) > 1:
             raise QuestionError(
-                "This answer has several aggregates.", remedy=f"Say which one is meant: {list(answer.names)}."
+                "This answer has several aggregates.", remedy=f"Name one of them: {list(answer.names)}."
             )
         return answer[answer.names[0] if of is None else of]
     if of not in (None, answer.value_name, answer.expression):
@@ -104,7 +103,7 @@ def question_of(session: Session, why: Why) -> Question:
     for part in why.weights:
         group = tuple(part.group) if isinstance(part.group, list) else part.group
         if group in weights:
-            raise QuestionError("A group is named twice.", remedy="Give each group one weight.")
+            raise QuestionError("You named a group twice.", remedy="Give each group one weight.")
         weights[group] = part.weight
     options: Any = {"confidence": why.confidence, "method": why.method, "population": why.population}
     if why.compare == "difference":
@@ -112,9 +111,9 @@ def question_of(session: Session, why: Why) -> Question:
     expected = [1.0] if why.compare == "share" else [1.0, -1.0]
     if list(weights.values()) != expected:
         raise QuestionError(
-            f"A {why.compare} has {len(expected)} {'group' if len(expected) == 1 else 'groups'}, weighted "
-            f"{' and '.join(f'{weight:g}' for weight in expected)}.",
-            remedy="Name what is divided with weight 1 and what it is divided by with weight -1.",
+            f"A {why.compare} needs {len(expected)} {'group' if len(expected) == 1 else 'groups'}, with "
+            f"weight {' and '.join(f'{weight:g}' for weight in expected)}.",
+            remedy="Give weight 1 to the numerator's group, and -1 to the denominator's group.",
         )
     return answer.why_ratio(*weights, at_least=why.at_least, **options)
 
@@ -125,7 +124,7 @@ def family_choice(family: Family, schema: Schema) -> FamilyChoice:
 
 def plan_preparation(session: Session, body: Prepare) -> PlannedPreparation:
     answer = stored_part(session, body.answer, body.of)
-    return answer.plan_prepare(body.rho, family_choice(body.family, answer.schema))
+    return answer.plan_prepare(body.rho, family_choice(body.family, answer.schema), body.epsilon)
 
 
 def plan_explanation(session: Session, body: Explain) -> PlannedExplanation:
@@ -143,6 +142,7 @@ def plan_explanation(session: Session, body: Explain) -> PlannedExplanation:
         body.sensitivity,
         body.distinct,
         LOWER_SHARE if body.lower_share is None else body.lower_share,
+        body.epsilon,
     )
 
 
@@ -163,14 +163,18 @@ def stored_explanation(session: Session, body: Explain) -> Explanation:
     planned = plan_explanation(session, body)
     price = planned.preview().price
     if not price.free and price.rho > 0:
-        raise Problem(409, "not_stored", "This explanation was not asked yet.", "Ask it with explain first.")
+        raise Problem(
+            409, "not_stored", "This explanation has not been computed yet.", "Request it with explain first."
+        )
     return planned.run()
 
 
-def plan_story(session: Session, body: TellStory, rho: float | None = None) -> PlannedStory:
+def plan_story(
+    session: Session, body: TellStory, rho: float | None = None, epsilon: float | None = None
+) -> PlannedStory:
     """The plan of a story; without a price the story is read from what is prepared, or refused."""
     choice = FamilyChoice(body.attributes, None, body.exclude)
-    return question_of(session, body).plan_story(choice, rho, body.levels, body.story_confidence)
+    return question_of(session, body).plan_story(choice, rho, body.levels, body.story_confidence, epsilon)
 
 
 def stored_report(session: Session, body: Report) -> str:
@@ -243,7 +247,8 @@ def show_explanation(session: Session, table: Explanation, place: Place, chart_w
     payload = _as_payload(explanation_payload(table, session.budget, place=place))
     if chart_width is not None:
         payload["chart"] = chart(table, width=chart_width)
-        payload["gap_chart"] = gap_chart(table, width=chart_width) if tells_gaps(table) else None
+        ranked = None if table.by_influence else table.sorted_by_influence()
+        payload["influence_chart"] = None if ranked is None else influence_chart(ranked, width=chart_width)
     return payload
 
 

@@ -6,13 +6,23 @@ LAST`, `ALL`, a trailing comma), and some shapes have no word of their own (a co
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import pairwise
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from dpxplain.errors import QueryRefused
 from dpxplain.sql.source import DIALECT, Source, grow
-from dpxplain.sql.vocabulary import GRAMMAR, NODES, WORDS, advice, is_expression_word
+from dpxplain.sql.vocabulary import (
+    AGGREGATES,
+    FORMULA_FUNCTIONS,
+    GRAMMAR,
+    NODES,
+    WORDS,
+    advice,
+    is_expression_word,
+)
 
 _CLAUSES = (
     TokenType.WITH,
@@ -94,9 +104,8 @@ _ADMITTED_NODES: dict[type[exp.Expr], set[str]] = {
 }
 
 _STARTS = (TokenType.WITH, TokenType.SELECT, TokenType.DISTINCT)
-_FUNCTIONS = {"LN", "EXP", "QUANTILE_CONT", "PERCENTILE_CONT", "APPROX_QUANTILE"}  # no position in the tree
-_CALLS = {"COUNT", "SUM", "AVG", "VARIANCE", "VAR_SAMP", "VAR_POP", "STDDEV", "STDDEV_SAMP", "STDDEV_POP"}
-_CALLS |= {"MEDIAN", "QUANTILE_CONT", "PERCENTILE_CONT", "APPROX_QUANTILE"}
+# Functions without a position in the tree.
+_FUNCTIONS = FORMULA_FUNCTIONS | {"QUANTILE_CONT", "PERCENTILE_CONT", "APPROX_QUANTILE"}
 _CALLED = (
     *(exp.Count, exp.Sum, exp.Avg, exp.Variance, exp.VariancePop),
     *(exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Median, exp.PercentileCont, exp.ApproxQuantile),
@@ -106,20 +115,53 @@ _NAMES = {*DIALECT.parser_class.ID_VAR_TOKENS, TokenType.VAR, TokenType.IDENTIFI
 _NAMES -= {TokenType.CASE, TokenType.UNKNOWN}
 _LITERALS = {TokenType.STRING, TokenType.NUMBER}
 
+# What a column's name may follow.
+_BEFORE_A_NAME = {
+    *(TokenType.SELECT, TokenType.DISTINCT, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING),
+    *(TokenType.ORDER_BY, TokenType.COMMA, TokenType.DOT, TokenType.L_PAREN, TokenType.AND, TokenType.OR),
+    *(TokenType.NOT, TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE),
+    *(TokenType.PLUS, TokenType.DASH, TokenType.STAR, TokenType.SLASH, TokenType.MOD),
+    *(TokenType.CASE, TokenType.WHEN, TokenType.THEN, TokenType.ELSE),
+}
+
 # Nodes that stand for a word of the text and carry its position.
 _WORDS_OF_THE_TREE = (exp.Identifier, exp.Literal, exp.Star, *_CALLED)
 
 
-def admit(source: Source) -> exp.Select:
+def admit(source: Source, columns: Collection[str] = ()) -> exp.Select:
     """The statement's tree; raises QueryRefused at the first part that is not on the allow-lists.
+
+    `columns` may be named in the statement; one whose name is a reserved word must be quoted.
 
     >>> from dpxplain.sql.source import read
     >>> admit(read("SELECT COUNT(*) FROM t QUALIFY COUNT(*) > 5"))
     Traceback (most recent call last):
     ...
-    dpxplain.errors.QueryRefused: line 1, column 24: QUALIFY is not answered. Leave it out and filter the \
-released answer; that is free.
+    dpxplain.errors.QueryRefused: line 1, column 24: QUALIFY is not supported. Leave it out and filter the \
+answer afterwards, which is free.
     """
+    try:
+        return _admitted(source)
+    except QueryRefused as refusal:
+        if (reserved := _reserved_name(source, columns, refusal.start)) is not None:
+            raise reserved from None
+        raise
+
+
+def _reserved_name(source: Source, columns: Collection[str], refused_at: int | None) -> QueryRefused | None:
+    """The refusal of a reserved word that stands where a column may, and is the name of one."""
+    by_name = {name.casefold(): name for name in columns}
+    for i, token in enumerate(source.tokens):
+        is_reserved = token.token_type not in _NAMES or token.start == refused_at
+        is_reserved &= token.token_type not in {TokenType.VAR, TokenType.IDENTIFIER, *_LITERALS}
+        follows = i > 0 and source.tokens[i - 1].token_type in _BEFORE_A_NAME
+        if is_reserved and follows and (name := by_name.get(token.text.casefold())) is not None:
+            problem = f"{token.text} is a reserved word of SQL."
+            return source.refuse(problem, f'Write the column in double quotes: "{name}".', token)
+    return None
+
+
+def _admitted(source: Source) -> exp.Select:
     # Before the parser runs, since it takes exponential time over some foreign words (JOIN x JOIN x ...).
     _every_word_is_known(source, _possible_names(source))
     tree = grow(source)
@@ -141,7 +183,7 @@ def _every_word_is_known(source: Source, names: set[int]) -> None:
         if token.start in names or is_function or is_expression_word(source.tokens, i):
             continue
         if token.token_type is TokenType.COMMA and _ends_a_list(after):
-            raise source.refuse("A comma is followed by nothing.", "Remove the comma.", token)
+            raise source.refuse("Nothing follows this comma.", "Remove the comma.", token)
         if token.token_type in _STARTS and not _may_start(source.tokens, i):
             raise _word_refused(source, token, before, after)
         # sqlglot joins the two tokens of `.5` into one literal and forgets where it stood.
@@ -153,8 +195,8 @@ def _every_word_is_known(source: Source, names: set[int]) -> None:
 def _word_refused(source: Source, token: Token, before: Token | None, after: Token | None) -> Exception:
     hint = advice(before.text if before else "", token.text, after.text if after else "")
     if hint is not None:
-        return source.refuse(f"{hint[0]} is not answered.", hint[1], token)
-    return source.refuse(f"{token.text} is not understood here.", GRAMMAR, token)
+        return source.refuse(*hint, token)
+    return source.refuse(f"{token.text} is unexpected here.", GRAMMAR, token)
 
 
 def _plain_quantile(source: Source, node: exp.Expr) -> exp.Expr:
@@ -165,10 +207,10 @@ def _plain_quantile(source: Source, node: exp.Expr) -> exp.Expr:
     is_quantile = isinstance(node.this, exp.PercentileCont) and not node.this.expression
     if not is_quantile or len(ordered) != 1 or not isinstance(ordered[0], exp.Ordered):
         remedy = "Write PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY column)."
-        raise source.refuse("WITHIN GROUP is answered for one quantile of one column.", remedy, node.this)
+        raise source.refuse("WITHIN GROUP works only for one quantile of one column.", remedy, node.this)
     if ordered[0].args.get("desc"):
-        remedy = "Leave DESC out and count the level from below: 0.1 for 0.9."
-        raise source.refuse("A quantile from above is not answered.", remedy, ordered[0])
+        remedy = "Leave out DESC and subtract the level from 1: write 0.1 instead of 0.9."
+        raise source.refuse("A quantile with DESC is not supported.", remedy, ordered[0])
     return exp.PercentileCont(this=ordered[0].this, expression=node.this.this)
 
 
@@ -185,8 +227,8 @@ def _every_node_is_known(source: Source, tree: exp.Expr) -> None:
 def _node_refused(source: Source, node: exp.Expr) -> Exception:
     if isinstance(node, exp.Tuple):
         remedy = "Write plain columns, separated by commas; compare one column at a time."
-        return source.refuse("A list in parentheses is not answered here.", remedy, node)
-    return source.refuse(f"{_spaced(node)} is not answered.", GRAMMAR, node)
+        return source.refuse("A list in parentheses is not supported here.", remedy, node)
+    return source.refuse(f"{_spaced(node)} is not supported.", GRAMMAR, node)
 
 
 def _argument_refused(source: Source, node: exp.Expr, name: str, value: object) -> Exception:
@@ -195,22 +237,22 @@ def _argument_refused(source: Source, node: exp.Expr, name: str, value: object) 
     match node, name:
         case exp.Select(), "joins":
             construct, remedy = WORDS["JOIN"]
-            return source.refuse(f"A second table ({construct}) is not answered.", remedy, place)
+            return source.refuse(f"A second table ({construct}) is not supported.", remedy, place)
         case exp.Table() | exp.Column(), "db" | "catalog":
             remedy = "Write table or table.column, without a database in front."
-            return source.refuse("A name with a database in front is not answered.", remedy, node)
+            return source.refuse("A name with a database in front is not supported.", remedy, node)
         case exp.Select(), "offset":
             construct, remedy = WORDS["OFFSET"]
-            return source.refuse("OFFSET is not answered.", remedy, place)
+            return source.refuse("OFFSET is not supported.", remedy, place)
         case ((exp.Count() | exp.Sum() | exp.Avg()), _):
             remedy = "Write COUNT(*), COUNT(column), SUM(column) or AVG(column)."
             return source.refuse("An aggregate takes one column.", remedy, place)
         case exp.Order(), _:
-            return source.refuse("ORDER BY inside an aggregate is not answered.", "Leave it out.", place)
+            return source.refuse("ORDER BY inside an aggregate is not supported.", "Leave it out.", place)
         case exp.In(), _:
-            return source.refuse("IN takes a list of literals.", "Write column IN (1, 2, 3).", place)
+            return source.refuse("IN takes a list of values.", "Write column IN (1, 2, 3).", place)
     construct = f"{_spaced(node)} with {name.strip('_').replace('_', ' ')}"
-    return source.refuse(f"{construct} is not answered.", GRAMMAR, place)
+    return source.refuse(f"{construct} is not supported.", GRAMMAR, place)
 
 
 def _may_start(tokens: tuple[Token, ...], i: int) -> bool:
@@ -239,14 +281,16 @@ def _clauses_come_once_and_in_order(source: Source, tree: exp.Expr) -> None:
         elif token.token_type in _CLAUSES and token.start not in names:
             earlier, latest[-1] = latest[-1], token
             if earlier and _CLAUSES.index(earlier.token_type) >= _CLAUSES.index(token.token_type):
-                raise source.refuse(f"{token.text.upper()} comes twice or too late.", GRAMMAR, token)
+                raise source.refuse(
+                    f"{token.text.upper()} is repeated or in the wrong place.", GRAMMAR, token
+                )
 
 
 def _possible_names(source: Source) -> set[int]:
     """Start offsets of tokens that could be a name or literal: not reserved and not called as a function."""
     possible = {t.start for t in source.tokens if t.token_type in _NAMES or t.token_type in _LITERALS}
     for i, (word, following) in enumerate(pairwise(source.tokens)):
-        is_called = following.token_type is TokenType.L_PAREN and word.text.upper() not in _CALLS
+        is_called = following.token_type is TokenType.L_PAREN and word.text.upper() not in AGGREGATES
         if is_called and not _names_columns(source.tokens, i):
             possible.discard(word.start)
     return possible

@@ -93,7 +93,7 @@ def read_expression(text: str, columns: Mapping[str, Any]) -> Expression:
     )
     try:
         source = read(f"{before}{text}\n)")
-        tree = admit(source)
+        tree = admit(source, columns)
         if len(tree.expressions) != 1 or not isinstance(tree.expressions[0], exp.Paren):
             raise source.refuse("This is more than one expression.", _USAGE)
         return _Parser(Scope(source, schema)).parse(tree.expressions[0])
@@ -136,7 +136,9 @@ class _Parser:
             return expression.column
         if not columns_of(expression):
             place = self._nodes.get(id(expression), (expression, at))[1]
-            raise self.scope.refuse("This is the same for all rows.", "Name a declared column.", place)
+            raise self.scope.refuse(
+                "This has the same value in every row.", "Name a column of the schema.", place
+            )
         try:
             declaration(infer(expression, self.scope.schema.columns), expression)
         except UnknownDomain as unknown:
@@ -148,7 +150,7 @@ class _Parser:
     def parse(self, node: exp.Expr) -> Expression:
         self._depth += 1
         if self._depth > DEEPEST_EXPRESSION:
-            problem = f"The expression has more than {DEEPEST_EXPRESSION} operations inside each other."
+            problem = f"The expression nests more than {DEEPEST_EXPRESSION} operations."
             raise self.scope.refuse(problem, "Write a shorter one.", node)
         expression = self._parse(node.unnest())
         self._depth -= 1
@@ -201,9 +203,9 @@ class _Parser:
         if type(node) in FUNCTIONS:
             return self._call(node)
         if isinstance(node, exp.Interval):
-            raise self.scope.refuse("INTERVAL stands behind a date and + or -.", WORDS["INTERVAL"][1], node)
+            raise self.scope.refuse("INTERVAL must follow a date and + or -.", WORDS["INTERVAL"][1], node)
         subject = "An aggregate" if isinstance(node, exp.AggFunc) else "This"
-        raise self.scope.refuse(f"{subject} cannot be part of an expression.", _USAGE, node)
+        raise self.scope.refuse(f"{subject} cannot be used inside an expression.", _USAGE, node)
 
     def _value(self, node: exp.Expr, sign: str = "") -> str | int | float | bool | None:
         if isinstance(node, exp.Null):
@@ -226,7 +228,7 @@ class _Parser:
     def _is(self, node: exp.Is) -> Expression:
         if not isinstance(node.expression, exp.Null):
             remedy = "Write column = TRUE or column = FALSE."
-            raise self.scope.refuse("IS is answered with NULL only.", remedy, node.expression)
+            raise self.scope.refuse("IS works only with NULL.", remedy, node.expression)
         return Missing(self.parse(node.this))
 
     def _compared(
@@ -298,7 +300,7 @@ class _Parser:
         target = _TARGETS.get(getattr(kind, "name", str(kind)))
         if target is None:
             remedy = "Cast to BIGINT, DOUBLE, VARCHAR, BOOLEAN, DATE or TIMESTAMP."
-            raise self.scope.refuse("A cast to this type is not answered.", remedy, node)
+            raise self.scope.refuse("A cast to this type is not supported.", remedy, node)
         inner = node.this.unnest()
         is_text = isinstance(inner, exp.Literal) and inner.args.get("is_string")
         if is_text and target in ("DATE", "TIMESTAMP"):
@@ -317,7 +319,7 @@ class _Parser:
             part = self._word(node.this, _PARTS, "EXTRACT", node)
             return DatePart(cast(Part, part), self.parse(node.expression))
         if node.name.lower() != "date_part" or len(node.expressions) != 2:
-            raise self.scope.refuse(f"The function {node.name.upper()} is not answered.", _USAGE, node)
+            raise self.scope.refuse(f"The function {node.name.upper()} is not supported.", _USAGE, node)
         part = self._word(node.expressions[0], _PARTS, "DATE_PART", node)
         return DatePart(cast(Part, part), self.parse(node.expressions[1]))
 
@@ -332,7 +334,7 @@ class _Parser:
         name = str(word.name).lower()
         if name not in known_words:
             raise self.scope.refuse(
-                f"{function} of {name} is not answered.", f"Use {', '.join(known_words)}.", node
+                f"{function} of {name} is not supported.", f"Use {', '.join(known_words)}.", node
             )
         return name
 
@@ -342,7 +344,7 @@ class _Parser:
         name = FUNCTIONS[type(node)]
         if len(arguments) not in ARGUMENTS.get(name, (len(arguments),)):
             remedy = f"Write {name.upper()}({', '.join('ab'[: ARGUMENTS[name][-1]])})."
-            problem = f"{name.upper()} with {len(arguments)} arguments is not answered."
+            problem = f"{name.upper()} does not take {len(arguments)} arguments."
             raise self.scope.refuse(problem, remedy, node)
         parts = [self.parse(argument) for argument in arguments]
         if len(parts) == 2 and isinstance(node, exp.Coalesce | exp.Nullif):

@@ -62,7 +62,7 @@ class Aggregates:
         aggregate = self.read(node)
         number = self._numbers.setdefault(aggregate, len(self._numbers))
         if number == MOST_AGGREGATES:
-            problem = f"The SELECT has more aggregates than are answered together: at most {MOST_AGGREGATES}."
+            problem = f"The query has more than {MOST_AGGREGATES} aggregates, which is the limit."
             raise self.scope.refuse(problem, "Ask for them in several queries.", node)
         return number
 
@@ -105,7 +105,7 @@ class FormulaParser:
     def having(self, node: exp.Expr) -> Condition:
         """The condition of HAVING."""
         if sum(1 for _ in node.walk()) > _LARGEST:
-            raise self.scope.refuse("This condition is too long.", "Filter the released answer.", node)
+            raise self.scope.refuse("This condition is too long.", "Filter the answer afterwards.", node)
         return self._condition(node, negated=False)
 
     def _formula(self, node: exp.Expr) -> Formula:
@@ -133,8 +133,8 @@ class FormulaParser:
                 return self._named(node)
             case exp.Round():
                 remedy = "Put ROUND around the whole expression."
-                raise self.scope.refuse("ROUND inside an expression is not answered.", remedy, node)
-        raise self.scope.refuse("This cannot be computed from released values.", _USAGE, node)
+                raise self.scope.refuse("ROUND inside an expression is not supported.", remedy, node)
+        raise self.scope.refuse("This cannot be computed from aggregates.", _USAGE, node)
 
     def _divisor(self, node: exp.Expr) -> Formula:
         node = node.unnest()
@@ -142,7 +142,7 @@ class FormulaParser:
             node = node.this  # a ratio to 0 has no value with or without it
         divisor = self._formula(node)
         if divisor == Number(0.0):
-            raise self.scope.refuse("A number is divided by 0.", "Divide by another number.", node)
+            raise self.scope.refuse("This divides by 0.", "Divide by another number.", node)
         return divisor
 
     def _number(self, node: exp.Expr) -> float:
@@ -174,13 +174,13 @@ class FormulaParser:
                 return _joined(AnyOf if negated else AllOf, (low, high))
             case _ if type(node) in _ORDERINGS:
                 return self._compared(node.this, _ORDERINGS[type(node)], node.expression, negated)
-        raise self.scope.refuse("A comparison of aggregates is expected here.", _COMPARE, node)
+        raise self.scope.refuse("Expected a comparison of aggregates here.", _COMPARE, node)
 
     def _compared(self, left: exp.Expr, ordering: Ordering, right: exp.Expr, negated: bool) -> Compared:
         sides = self._formula(left), self._formula(right)
         condition = Compared(sides[0], _OPPOSITES[ordering] if negated else ordering, sides[1])
         if not aggregates_of(condition):
-            raise self.scope.refuse("Two numbers are compared.", _COMPARE, left)
+            raise self.scope.refuse("This compares two numbers.", _COMPARE, left)
         return condition
 
 

@@ -77,12 +77,12 @@ def _with(tree: exp.Select, scope: Scope, known: Relations) -> Relations:
 def _relation(select: exp.Expr, scope: Scope, known: Relations) -> Relation:
     """What a subquery shows; refuses one that does more than select and filter."""
     if not isinstance(select, exp.Select):
-        raise scope.refuse("A SELECT is expected here.", _ONLY, select)
+        raise scope.refuse("Expected a SELECT here.", _ONLY, select)
     for name, words in _CLAUSES.items():
         if (part := select.args.get(name)) is not None:
             # DISTINCT has no position of its own.
             place = select.expressions[0] if isinstance(part, exp.Distinct) else part
-            raise scope.refuse(f"{words} in a subquery is not answered.", _ONLY, place)
+            raise scope.refuse(f"{words} in a subquery is not supported.", _ONLY, place)
     relations = _with(select, scope, known)
     clause = select.args.get("from_")
     if clause is None:
@@ -93,8 +93,8 @@ def _relation(select: exp.Expr, scope: Scope, known: Relations) -> Relation:
     for item in select.expressions:
         for name, expression in _columns_of_item(item, relation, inside):
             if name.casefold() in {known.casefold() for known in columns}:
-                remedy = "Remove it, or give it another name with AS."
-                raise scope.refuse(f"The name {name} is selected twice.", remedy, item)
+                remedy = "Remove one of them, or rename it with AS."
+                raise scope.refuse(f"Two columns of the SELECT are called {name}.", remedy, item)
             columns[name] = expression
     where = select.args.get("where")
     own = () if where is None else (_substituted(where.this, relation, inside),)
@@ -126,12 +126,12 @@ def table_scope(clause: exp.From | None, scope: Scope) -> Scope:
         raise scope.refuse("FROM is missing.", f"Write FROM {name}.", scope.source.tokens[-1])
     table = clause.this
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
-        raise scope.refuse("FROM takes the declared table only.", f"Write FROM {name}.", table)
+        raise scope.refuse(f"FROM can only name the table {name}.", f"Write FROM {name}.", table)
     if not matching(table.this, [name]):
-        problem = f"There is no declared table {table.name}."
+        problem = f"There is no table {table.name}."
         raise scope.refuse(problem, f"Write FROM {name}.", table.this)
     if table.args.get("alias") and table.args["alias"].args.get("columns"):
-        raise scope.refuse("Columns of the declared table keep their names.", "Rename them with AS.", table)
+        raise scope.refuse("The table's columns cannot be renamed here.", "Rename them with AS.", table)
     return replace(scope, qualifiers=(*([table.alias] if table.alias else []), name))
 
 
@@ -143,7 +143,7 @@ def _renamed(relation: Relation, named: exp.Expr, scope: Scope) -> Relation:
         return relation
     names = [name.name for name in listed]
     if len(names) != len(relation.columns) or len({name.casefold() for name in names}) != len(names):
-        problem = f"{len(names)} names are listed for {len(relation.columns)} columns, or one twice."
+        problem = f"This lists {len(names)} names for {len(relation.columns)} columns, or repeats one."
         raise scope.refuse(problem, "Name every column once.", alias)
     return replace(relation, columns=dict(zip(names, relation.columns.values(), strict=True)))
 
@@ -162,16 +162,16 @@ def _columns_of_item(item: exp.Expr, relation: Relation, scope: Scope) -> Iterat
         yield from relation.columns.items()
         return
     if (aggregate := inner.find(exp.AggFunc)) is not None:
-        raise scope.refuse("An aggregate in a subquery is not answered.", _ONLY, aggregate)
+        raise scope.refuse("An aggregate in a subquery is not supported.", _ONLY, aggregate)
     if isinstance(inner, exp.Column):
-        name = scope.resolve(inner, relation.columns, kind="")
+        name = scope.resolve(inner, relation.columns, place="here")
         yield item.alias or name, _placed(relation.columns[name], inner, scope)
         return
     if not item.alias:
         raise scope.refuse("This column has no name.", "Name it with AS.", inner)
     expression = _substituted(inner, relation, scope)
     if sum(1 for _ in expression.walk()) > _LARGEST:
-        raise scope.refuse("This column is made of too many parts.", "Write a shorter expression.", inner)
+        raise scope.refuse("This column's expression is too long.", "Write a shorter expression.", inner)
     yield item.alias, expression
 
 
@@ -186,7 +186,7 @@ def _item(item: exp.Expr, relation: Relation, scope: Scope) -> exp.Expr:
     column = item.unnest()
     if not isinstance(column, exp.Column) or isinstance(column.this, exp.Star):
         return _substituted(item, relation, scope)
-    name = scope.resolve(column, relation.columns, kind="")
+    name = scope.resolve(column, relation.columns, place="here")
     expression = _placed(relation.columns[name], column, scope)
     if isinstance(expression, exp.Column) and expression.name == name:
         return expression
@@ -209,7 +209,7 @@ def _substitute_known(
         is_item = isinstance(node.parent, exp.Ordered) and matching(node.this, names)
         if is_plain and (is_item or not matching(node.this, relation.columns)):
             continue
-        name = scope.resolve(node, relation.columns, kind="")
+        name = scope.resolve(node, relation.columns, place="here")
         node.replace(_placed(relation.columns[name], node, scope))
 
 
@@ -219,7 +219,7 @@ def _substituted(node: exp.Expr, relation: Relation, scope: Scope) -> exp.Expr:
     def replaced(part: exp.Expr) -> exp.Expr:
         if not isinstance(part, exp.Column) or not isinstance(part.this, exp.Identifier):
             return part
-        return _placed(relation.columns[scope.resolve(part, relation.columns, kind="")], part, scope)
+        return _placed(relation.columns[scope.resolve(part, relation.columns, place="here")], part, scope)
 
     return node.transform(replaced)
 
@@ -229,8 +229,8 @@ def _placed(expression: exp.Expr, reference: exp.Expr, scope: Scope) -> exp.Expr
     if not isinstance(expression, exp.Column):
         scope.copied["nodes"] += sum(1 for _ in expression.walk())
     if scope.copied["nodes"] > _MOST_COPIED:
-        problem = "With its subqueries put in place, the statement has too many parts."
-        raise scope.refuse(problem, "Use long expressions fewer times.", reference)
+        problem = "The statement becomes too long when its subqueries are inserted."
+        raise scope.refuse(problem, "Refer to long expressions less often.", reference)
     copy = expression.copy()
     if isinstance(copy, exp.Column):
         copy.this.meta.clear()

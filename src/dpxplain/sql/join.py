@@ -20,7 +20,7 @@ from dpxplain.sql.scope import Joined, matching
 from dpxplain.sql.source import DIALECT, Place, Source, read
 from dpxplain.sql.where import one_of
 
-_STAR = "Only columns of the data can be joined with the key of another table"
+_STAR = "A join compares a column of the data with the key of the other table"
 _KINDS = {TokenType.LEFT, TokenType.INNER, TokenType.JOIN}
 _NOT_ANSWERED = {
     TokenType.RIGHT: "RIGHT JOIN",
@@ -40,7 +40,7 @@ def read_joins(source: Source, schema: Schema) -> tuple[Source, tuple[Joined, ..
     all_joins = tuple(join for own in joins for join in own)
     if unopened := [join.table for join in all_joins if join.table in {*schema.private} - {*schema.joined}]:
         raise source.refuse(
-            f"{unopened[0]} is not joined here.", "Ask the query of a session.", source.tokens[0]
+            f"{unopened[0]} cannot be joined here.", "Run the query in a session.", source.tokens[0]
         )
     return replace(source, tokens=tokens), all_joins
 
@@ -56,8 +56,8 @@ def private_tables(sql: str, schema: Schema) -> tuple[str, ...]:
         _check_names(source, schema.table.name)
     if any(tables != chosen[0] for tables in chosen[1:]):
         raise source.refuse(
-            "The declared table is joined with other private tables in one place than in another.",
-            f"Join the same ones behind every FROM {schema.table.name}, or ask two queries.",
+            f"The statement joins {schema.table.name} with different private tables in different places.",
+            f"Join the same tables after every FROM {schema.table.name}, or ask two queries.",
             source.tokens[0],
         )
     return tuple(name for name in schema.private if chosen and name in chosen[0])
@@ -71,7 +71,7 @@ def _check_names(source: Source, table: str) -> None:
         name = exp.to_identifier(token.text, quoted=token.token_type is TokenType.IDENTIFIER)
         if matching(name, [table]):
             raise source.refuse(
-                f"A WITH query is called {table}, as the declared table is.", "Give it another name.", token
+                f"A WITH query has the name of the table, {table}.", "Give it another name.", token
             )
 
 
@@ -121,13 +121,13 @@ class _Reader:
             return False
         if (kind := self.token.token_type) in _NOT_ANSWERED:
             raise self._refuse(
-                f"{_NOT_ANSWERED[kind]} is not answered.",
-                "Write JOIN, or with a public table LEFT JOIN.",
+                f"{_NOT_ANSWERED[kind]} is not supported.",
+                "Write JOIN; with a public table, LEFT JOIN works too.",
                 self.token,
             )
         if kind is TokenType.COMMA:
             remedy = "Write JOIN table USING (key)."
-            raise self._refuse("A list of tables is not answered.", remedy, self.token)
+            raise self._refuse("A list of tables is not supported.", remedy, self.token)
         return kind in _KINDS
 
     def take(self) -> Token:
@@ -151,20 +151,20 @@ class _Reader:
         if first.token_type is not TokenType.JOIN:
             self._expect(TokenType.JOIN, "JOIN")
         if not matching(data, [self.schema.table.name]):
-            remedy = f"Join right behind FROM {self.schema.table.name}, and name the result."
-            raise self._refuse("A join is answered at the declared table only.", remedy, first)
+            remedy = "Put it there, and give the result a name with AS."
+            raise self._refuse(f"A join must directly follow FROM {self.schema.table.name}.", remedy, first)
         if not self.is_name:
-            raise self._refuse("A declared table is expected here.", self._usage(), self.token or first)
+            raise self._refuse("Expected a table here.", self._usage(), self.token or first)
         place = self.token
         name, alias = self._named()
         if alias.casefold() in {data_alias.casefold(), *(join.alias.casefold() for join in before)}:
-            remedy = f"Give it another one: JOIN {name.name} AS other ..."
+            remedy = f"Rename one of them: JOIN {name.name} AS other ..."
             raise self._refuse(f"Two tables here are called {alias}.", remedy, place)
         if private := matching(name, self.schema.private):
             if not is_inner:
                 raise self._refuse(
-                    "LEFT JOIN with a private table is not answered.",
-                    f"Write JOIN: a {self.schema.privacy.unit} without rows in {private[0]} is left out.",
+                    "LEFT JOIN with a private table is not supported.",
+                    f"Write JOIN. A {self.schema.privacy.unit} without rows in {private[0]} is left out.",
                     first,
                 )
             return self._private(private[0], place, data_alias, alias, before)
@@ -173,8 +173,10 @@ class _Reader:
         joins = declared.joins or (declared.key,)
         join_column = matching(on, joins)
         if not join_column:
-            remedy = f"Join it on {' or '.join(joins)}; tables.{table}.joins in the schema may name more."
-            raise self._refuse(f"{on.name} is not declared to hold a key of {table}.", remedy, place)
+            remedy = f"Join it on {' or '.join(joins)}; tables.{table}.joins in the schema may list more."
+            raise self._refuse(
+                f"The schema does not say that {on.name} holds a key of {table}.", remedy, place
+            )
         return Joined(table, alias, join_column[0], is_inner, self._columns(table, declared, join_column[0]))
 
     def _private(
@@ -183,12 +185,12 @@ class _Reader:
         """A join with a private table: by the unit of both, once."""
         if any(join.table == table for join in before):
             remedy = "Join each private table once."
-            raise self._refuse(f"{table} is joined twice.", remedy, place)
+            raise self._refuse(f"The statement joins {table} twice.", remedy, place)
         declared, unit = self.schema.private[table], self.schema.privacy.unit
         on = self._condition((declared.unit, (unit,)), data_alias, alias)
         if not matching(on, [unit]):
             remedy = f"Write {self._on_units(data_alias, alias, declared.unit)}."
-            raise self._refuse("Private tables are joined by the person's id only.", remedy, place)
+            raise self._refuse("Private tables can only be joined by the person's id.", remedy, place)
         return Joined(table, alias, unit, True, self.schema.joined.get(table, {}))
 
     def _on_units(self, data_alias: str, alias: str, unit: str) -> str:
@@ -199,9 +201,9 @@ class _Reader:
         table_names = matching(name, self.schema.tables)
         if len(table_names) != 1:
             problem = (
-                "The data cannot be joined with themselves"
+                "The table cannot be joined with itself"
                 if matching(name, [self.schema.table.name])
-                else f"There is no declared table {name.name} to join with"
+                else f"There is no table {name.name} to join with"
             )
             raise self._refuse(f"{problem}.", self._usage(), place)
         if not self.schema.tables[table_names[0]].matched:
@@ -251,7 +253,7 @@ class _Reader:
             raise self._refuse(f"{_STAR}.", usage, self.source.tokens[self.at - 1])
         (qualifier, column), (_, key) = sorted(sides, key=lambda side: is_public[sides.index(side)])
         if qualifier is not None and not matching(qualifier, [data_alias, self.schema.table.name]):
-            remedy = "Join each table with the data themselves."
+            remedy = "Join each table with the data itself."
             raise self._refuse(f"{_STAR}.", remedy, self.source.tokens[self.at - 1])
         self._check_key(key, declared_key, alias)
         return column
@@ -285,14 +287,14 @@ class _Reader:
     def _identifier(self) -> exp.Identifier:
         if not self.is_name:
             place = self.token or self.source.tokens[-1]
-            raise self._refuse("A name is expected here.", self._usage(), place)
+            raise self._refuse("Expected a name here.", self._usage(), place)
         token = self.take()
         return exp.to_identifier(token.text, quoted=token.token_type is TokenType.IDENTIFIER)
 
     def _expect(self, kind: TokenType, word: str) -> None:
         if not self._is(kind):
             place = self.token or self.source.tokens[-1]
-            raise self._refuse(f"{word} is expected here.", self._usage(), place)
+            raise self._refuse(f"Expected {word} here.", self._usage(), place)
         self.take()
 
     def _usage(self) -> str:

@@ -73,8 +73,8 @@ def parse(sql: str, schema: Schema) -> Statement:
     >>> parse("SELECT sex, MAX(pay) FROM people GROUP BY sex", schema)
     Traceback (most recent call last):
     ...
-    dpxplain.errors.QueryRefused: line 1, column 13: The function MAX is not answered. One row decides \
-it, so noise would drown it; ask for QUANTILE_CONT(column, 0.95).
+    dpxplain.errors.QueryRefused: line 1, column 13: The function MAX is not supported. A single row \
+decides it, so the answer would be only noise. Ask for QUANTILE_CONT(column, 0.95).
     """
     text = plain(sql)  # a str subclass could equal another text's cache key
     if type(text) is not str:
@@ -87,7 +87,7 @@ def _parsed(sql: str, declared: SchemaKey) -> Statement:
     schema = declared.schema
     source, joins = read_joins(read(sql), schema)
     scope = Scope(source, schema, joins=joins)
-    tree = inline(admit(source), scope)
+    tree = inline(admit(source, schema.columns), scope)
     scope = table_scope(tree.args.get("from_"), scope)
     aggregates = Aggregates(_is_aggregate, lambda node: _aggregate(node, scope), scope)
     outputs = _select(tree, scope, aggregates)
@@ -116,7 +116,7 @@ def _check_expressions(queries: Sequence[Query], scope: Scope) -> None:
     computed = {name for query in queries for name in expressions(query, scope.schema)}
     if len(computed) > MOST_EXPRESSIONS:
         raise scope.refuse(
-            f"The statement has {len(computed):,} computed columns; at most {MOST_EXPRESSIONS} are answered.",
+            f"The statement has {len(computed):,} computed columns; the limit is {MOST_EXPRESSIONS}.",
             "Compare columns with constants, or ask in several queries.",
         )
 
@@ -145,7 +145,7 @@ def parse_condition(text: str, schema: Schema) -> Filter:
     query, presentation = statement.query, statement.presentation
     if query.where is None or query.group_by or presentation.order or presentation.limit is not None:
         raise QueryRefused(
-            f"{text!r} is more than a condition.", remedy="Write only what stands behind WHERE."
+            f"{text!r} contains more than a condition.", remedy="Write only the part that comes after WHERE."
         )
     return query.where
 
@@ -159,7 +159,7 @@ def _select(tree: exp.Select, scope: Scope, aggregates: Aggregates) -> tuple[Out
             output = _aggregate_output(inner, scope, aggregates, outputs)
         elif isinstance(inner, exp.Star) or isinstance(inner.this, exp.Star):
             remedy = "Name the GROUP BY columns, and add COUNT(*), SUM(column) or AVG(column)."
-            raise scope.refuse("SELECT * is not answered: rows are never shown.", remedy, inner)
+            raise scope.refuse("SELECT * is not supported, because rows are private.", remedy, inner)
         elif aggregates.occur_in(inner):
             formula = FormulaParser(aggregates, scope).formula(inner)
             output = Output(formula_text(formula, list(map(str, aggregates.known))), None, -1, formula)
@@ -168,12 +168,12 @@ def _select(tree: exp.Select, scope: Scope, aggregates: Aggregates) -> tuple[Out
             output = Output(column, column)
         name = item.alias or (output.name if digits is None else f"ROUND({output.name}, {digits})")
         if name.casefold() in {output.name.casefold() for output in outputs}:
-            remedy = "Remove it, or give it another name with AS."
-            raise scope.refuse(f"The name {name} is selected twice.", remedy, item)
+            remedy = "Remove one of them, or rename it with AS."
+            raise scope.refuse(f"Two columns of the SELECT are called {name}.", remedy, item)
         outputs.append(replace(output, name=name, digits=digits))
     if not aggregates.known:
         remedy = "Add COUNT(*), COUNT(column), SUM(column) or AVG(column) to SELECT."
-        raise scope.refuse("No aggregate is selected.", remedy, scope.source.tokens[0])
+        raise scope.refuse("The SELECT has no aggregate.", remedy, scope.source.tokens[0])
     return tuple(outputs)
 
 
@@ -181,7 +181,7 @@ def _aggregate_output(node: exp.Expr, scope: Scope, aggregates: Aggregates, outp
     number = aggregates.number(node)
     text = str(aggregates.known[number])
     if any(o.column is None and o.formula is None and o.aggregate == number for o in outputs):
-        remedy = "Select it once; a released answer can be shown under any name."
+        remedy = "Select it once."
         raise scope.refuse(f"{text} is selected twice.", remedy, node)
     return Output(text, None, number)
 
@@ -193,7 +193,7 @@ def _is_aggregate(node: exp.Expr) -> bool:
 def _refuse_inner_aggregates(node: exp.Expr, scope: Scope) -> None:
     inner = next(node.find_all(*_AGGREGATES), None)
     if inner is not None:
-        raise scope.refuse("An aggregate cannot be part of an expression.", GRAMMAR, inner)
+        raise scope.refuse("An aggregate cannot be used inside this expression.", GRAMMAR, inner)
 
 
 def _aggregate(node: exp.Expr, scope: Scope) -> Aggregate:
@@ -241,11 +241,11 @@ def _persons(node: exp.Distinct, condition: exp.Expr | None, scope: Scope) -> Ag
     column = counted[0] if len(counted) == 1 and isinstance(counted[0], exp.Column) else None
     is_unit = column is not None and isinstance(column.this, exp.Identifier) and matching(column.this, [unit])
     if unit == "row" or not is_unit or condition is not None:
-        remedy = "Use COUNT(column); distinct values are declared in the schema."
+        remedy = "Use COUNT(column). The schema lists the distinct values."
         if unit != "row":
             remedy = f"Write COUNT(DISTINCT {unit}), with conditions in WHERE."
-        problem = "DISTINCT in an aggregate is answered for the privacy unit only"
-        raise scope.refuse(f"{problem}.", remedy, counted[0])
+        problem = "DISTINCT in an aggregate works only for the privacy unit."
+        raise scope.refuse(problem, remedy, counted[0])
     return Persons("persons", None, unit)
 
 
@@ -274,22 +274,24 @@ def _group(tree: exp.Select, scope: Scope, outputs: tuple[Output, ...]) -> tuple
     for item in group.expressions if group else ():
         column = _group_column(item.unnest(), scope, outputs)
         if column in columns:
-            raise scope.refuse(f"{column} is grouped by twice.", "Name it once.", item)
+            raise scope.refuse(f"GROUP BY names {column} twice.", "Name it once.", item)
         if scope.schema.column(column).domain is None:
             remedy = f"Declare edges = [...] for {column} in the schema, or group by another column."
             if column not in scope.schema.columns:
                 remedy = (
                     f"Group by FLOOR({column} / 10), or by CASE WHEN {column} > 0 THEN 'yes' ELSE 'no' END."
                 )
-            raise scope.refuse(f"{column} has no declared values or edges to group by.", remedy, item)
+            raise scope.refuse(
+                f"You cannot group by {column}: the schema lists no values or edges for it.", remedy, item
+            )
         if all(output.column != column for output in outputs):
             remedy = f"Add {column} to SELECT, so that the answer's rows can be told apart."
-            raise scope.refuse(f"{column} is grouped by but not selected.", remedy, item)
+            raise scope.refuse(f"{column} is in GROUP BY but not in SELECT.", remedy, item)
         columns.append(column)
     for output, item in zip(outputs, tree.expressions, strict=True):
         if output.column is not None and output.column not in columns:
             remedy = f"Add GROUP BY {', '.join([*columns, output.column])}, or leave {output.column} out."
-            raise scope.refuse(f"{output.column} is selected but not grouped by.", remedy, item)
+            raise scope.refuse(f"{output.column} is in SELECT but not in GROUP BY.", remedy, item)
     return tuple(columns)
 
 
@@ -306,7 +308,7 @@ def _group_column(item: exp.Expr, scope: Scope, outputs: tuple[Output, ...]) -> 
             return column_name(item, scope)
         output = aliases[alias[0]]
     if output.column is None:
-        raise scope.refuse("An aggregate cannot be grouped by.", "Group by columns.", item)
+        raise scope.refuse("GROUP BY cannot use an aggregate.", "Group by columns.", item)
     return output.column
 
 
@@ -331,11 +333,11 @@ def _ordered_output(item: exp.Expr, outputs: tuple[Output, ...], parser: Formula
         formula = parser.formula(item)
         selected = [i for i, o in enumerate(outputs) if o.column is None and o.value == formula]
         return selected[0] if selected else formula
-    remedy = f"Order by what is selected: {', '.join(names)}."
+    remedy = f"Order by one of: {', '.join(names)}."
     column = scope.column(item, otherwise=remedy) if named is not None else column_name(item, scope)
     columns = [output.column for output in outputs]
     if column not in columns:
-        raise scope.refuse(f"ORDER BY names {column}, which is not selected.", remedy, item)
+        raise scope.refuse(f"ORDER BY names {column}, which is not in SELECT.", remedy, item)
     return columns.index(column)
 
 
@@ -347,7 +349,7 @@ def _limit(tree: exp.Select, scope: Scope) -> int | None:
     value = number(rows.name) if isinstance(rows, exp.Literal) and not rows.is_string else None
     if not isinstance(value, int) or value < 1:
         # LIMIT 0 would spend budget and show nothing.
-        remedy = "Write a whole number from 1 up; to spend nothing, use preview."
+        remedy = "Write a whole number of at least 1. To spend nothing, use preview."
         raise scope.refuse("LIMIT takes a positive whole number.", remedy, rows)
     return value
 
@@ -361,6 +363,6 @@ def _plain_name(item: exp.Expr) -> exp.Identifier | None:
 def _position(item: exp.Literal, scope: Scope, outputs: tuple[Output, ...]) -> int:
     value = int(item.name) if not item.is_string and item.name.isdecimal() else 0  # 2.0 is a constant to SQL
     if not 1 <= value <= len(outputs):
-        remedy = f"Write a selected name, or its place from 1 to {len(outputs)}."
-        raise scope.refuse(f"{item.name} is not a place in the SELECT list.", remedy, item)
+        remedy = f"Write a column's name, or its number from 1 to {len(outputs)}."
+        raise scope.refuse(f"The SELECT has no column number {item.name}.", remedy, item)
     return value - 1

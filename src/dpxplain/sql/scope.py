@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
@@ -16,7 +16,7 @@ from decimal import Decimal
 from sqlglot import exp
 
 from dpxplain.errors import QueryRefused
-from dpxplain.model.column import Column
+from dpxplain.model.column import Column, DomainValue, label
 from dpxplain.model.dates import midnight, read_dates
 from dpxplain.model.expression import sql_literal
 from dpxplain.model.query import Literal_, Operator
@@ -52,18 +52,25 @@ class Scope:
     def refuse(self, problem: str, remedy: str, at: Place = None) -> QueryRefused:
         return self.source.refuse(problem, remedy, at)
 
+    def refuse_unit(self, at: Place) -> QueryRefused:
+        """The refusal of the privacy unit's column where a column is read."""
+        unit = self.schema.privacy.unit
+        return self.refuse(
+            f"{unit} identifies the people being protected, so a query cannot group by it or read it.",
+            f"To count them, write COUNT(DISTINCT {unit}).",
+            at,
+        )
+
     def column(self, node: exp.Expr, *, otherwise: str = "") -> str:
         """The declared name of a column, or a refusal that ends with `otherwise`."""
         return self.resolve(node, self.schema.columns, otherwise=otherwise)
 
     def resolve(
-        self, node: exp.Expr, columns: Iterable[str], *, otherwise: str = "", kind: str = "declared "
+        self, node: exp.Expr, columns: Iterable[str], *, otherwise: str = "", place: str = "in the schema"
     ) -> str:
         """The one of the columns that a node names, or a refusal that ends with `otherwise`."""
         if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
-            raise self.refuse(
-                "A plain column is expected here.", otherwise or "Name a declared column.", node
-            )
+            raise self.refuse("Expected a column here.", otherwise or "Name a column of the schema.", node)
         qualifier, listed = node.args.get("table"), list(columns)
         if (public := self._public_column(node, qualifier, listed)) is not None:
             return public
@@ -77,10 +84,12 @@ class Scope:
         if names:
             quoted = " or ".join(f'"{name}"' for name in names)
             raise self.refuse(f"{node.name} could be several columns.", f"Write {quoted}.", node.this)
+        if matching(node.this, [self.schema.privacy.unit]) and self.schema.privacy.unit != "row":
+            raise self.refuse_unit(node.this)
         if matching(node.this, self.schema.unknown):
             remedy = f'Discover them: session.discover("{node.name}", rho=...), or dpxplain discover.'
             raise self.refuse(f"The values of {node.name} are not known yet.", remedy, node.this)
-        problem = f"There is no {kind}column {node.name}{'' if kind else ' here'}."
+        problem = f"There is no column {node.name} {place}."
         raise self.refuse(problem, f"{suggest(node.name, listed)} {otherwise}".strip(), node.this)
 
     def _public_column(self, node: exp.Column, qualifier: exp.Expr | None, listed: list[str]) -> str | None:
@@ -100,7 +109,10 @@ class Scope:
         join, name = candidates[0]
         if name == join.on and not join.is_inner and qualifier is not None:
             remedy = f"Write {join.on}, the column of the data."
-            raise self.refuse(f"{node.name} is NULL where LEFT JOIN finds nothing.", remedy, node)
+            problem = (
+                f"{node.name} is NULL in rows for which LEFT JOIN finds no match, so it cannot be used here."
+            )
+            raise self.refuse(problem, remedy, node)
         return name
 
     def literal(self, column: str, operator: Operator, node: exp.Expr) -> Literal_:
@@ -112,22 +124,41 @@ class Scope:
         declared = declaration.values
         if declared is None:
             if not _is_number(value):
-                raise self.refuse(f"{column} is compared with numbers only.", "Write a plain number.", node)
+                raise self.refuse(
+                    f"{column} can only be compared with numbers.", "Write a plain number.", node
+                )
             return value
         plain_values = [v for v in declared if v is not None and not isinstance(v, date)]
         kind = type(plain_values[0]) if plain_values else None
         if operator not in ("=", "<>") and kind is not int:
-            remedy = f"List the values meant: {column} IN (...). {listing(plain_values)}"
+            remedy = f"List the values that you mean: {column} IN (...). {listing(plain_values)}"
             raise self.refuse(
-                f"The values of {column} have no order, so {operator} is refused.", remedy, node
+                f"The values of {column} have no order, so {operator} cannot compare them.", remedy, node
             )
         fits = _is_number(value) if kind is int else type(value) is kind
         if fits and (value in plain_values or operator not in ("=", "<>")):
             return value
+        labelled = [v for v in declaration.domain or () if value and declaration.value_label(v) == value]
+        if labelled and operator in ("=", "<>"):
+            return self._labelled(column, operator, labelled, node)
         text = self.source.sql[slice(*self.source.span(node))]
-        problem = f"{text} is not a declared value of {column}, so it can never match."
+        problem = f"{text} is not one of the values of {column}, so nothing could match it."
         texts = [v for v in plain_values if isinstance(v, str)]  # similar digits do not make numbers near
         raise self.refuse(problem, suggest(str(value), texts, otherwise=listing(plain_values)), node)
+
+    def _labelled(
+        self, column: str, operator: Operator, values: Sequence[DomainValue], node: exp.Expr
+    ) -> Literal_:
+        """The value that a label stands for, or a refusal if it stands for NULL or for several values."""
+        value = values[0]
+        if len(values) > 1:
+            problem = f"This is the label of several values of {column}."
+            raise self.refuse(problem, f"Write {column} IN ({', '.join(map(_sql, values))}).", node)
+        if value is None:
+            test = "IS NULL" if operator == "=" else "IS NOT NULL"
+            raise self.refuse(f"This is the label of NULL in {column}.", f"Write {column} {test}.", node)
+        assert isinstance(value, str | int | bool)  # bins and dates are compared before
+        return value
 
     def _moment_literal(self, column: str, declared: Column, operator: Operator, node: exp.Expr) -> date:
         """A date or timestamp in the form that the column's own have."""
@@ -138,13 +169,13 @@ class Scope:
         ]
         if not (read := read_dates([text])):
             remedy = f"Write {sql_literal(listed[0])}."
-            raise self.refuse(f"{column} is compared with dates and timestamps only.", remedy, node)
+            raise self.refuse(f"{column} can only be compared with dates and timestamps.", remedy, node)
         moment = midnight(read[0])
         is_day = moment == midnight(moment.date()) and not isinstance(listed[0], datetime)
         value = moment.date() if is_day else moment
         if declared.values is not None and operator in ("=", "<>") and value not in listed:
-            problem = f"{text} is not a declared value of {column}, so it can never match."
-            raise self.refuse(problem, f"Declared: {_some([str(v) for v in listed])}.", node)
+            problem = f"{text} is not one of the values of {column}, so nothing could match it."
+            raise self.refuse(problem, f"Its values are {_some([str(v) for v in listed])}.", node)
         return value
 
     def _plain(self, node: exp.Expr) -> Literal_:
@@ -164,7 +195,7 @@ class Scope:
                 raise self.refuse("A comparison with NULL is never true.", remedy, node)
             case _:
                 remedy = "Compare one column with a number, text in single quotes, TRUE or FALSE."
-                raise self.refuse("A literal is expected here.", remedy, node)
+                raise self.refuse("Expected a value here.", remedy, node)
 
 
 def is_literal(node: exp.Expr) -> bool:
@@ -199,7 +230,7 @@ def matching(name: exp.Identifier, candidates: Iterable[str]) -> list[str]:
 
 
 def suggest(word: str, candidates: Iterable[str], *, otherwise: str = "") -> str:
-    """`Did you mean ...?` if a candidate is similar, else `otherwise` or a list of the candidates.
+    """`Did you mean ...?` if a candidate is similar, else `otherwise` or a list of columns.
 
     >>> suggest("educaton", ["sex", "education"])
     'Did you mean education?'
@@ -207,22 +238,22 @@ def suggest(word: str, candidates: Iterable[str], *, otherwise: str = "") -> str
     listed = list(candidates)
     if near := similar(word, listed, n=3):
         return f"Did you mean {' or '.join(near)}?"
-    return otherwise or f"Declared: {_some(listed)}."
+    return otherwise or f"The columns are {_some(listed)}."
 
 
 def listing(values: Iterable[str | int | bool]) -> str:
-    """Declared values as SQL literals, the first few.
+    """A column's values as SQL literals, the first few.
 
     >>> listing(["F", "it's"])
-    "Declared: 'F', 'it''s'."
+    "Its values are 'F', 'it''s'."
     """
-    return f"Declared: {_some([_sql(v) for v in values])}."
+    return f"Its values are {_some([_sql(v) for v in values])}."
 
 
-def _sql(value: str | int | bool) -> str:
+def _sql(value: DomainValue) -> str:
     if isinstance(value, bool):
         return str(value).upper()
-    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else label(value)
 
 
 def _some(texts: list[str]) -> str:

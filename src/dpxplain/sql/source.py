@@ -80,13 +80,13 @@ def read(sql: str) -> Source:
         raise QueryRefused(f"The SQL must be text, not {type(sql).__name__}.", remedy=GRAMMAR)
     if len(sql) > LONGEST_TEXT:
         raise Source(sql).refuse(
-            f"The SQL is {len(sql):,} characters long; at most {LONGEST_TEXT:,} are read.",
+            f"The SQL has {len(sql):,} characters; the limit is {LONGEST_TEXT:,}.",
             "Shorten it, for example with BETWEEN instead of a long IN list.",
         )
     surrogate = next((i for i, letter in enumerate(sql) if "\ud800" <= letter <= "\udfff"), None)
     if surrogate is not None:
         raise Source(sql).refuse(
-            "This is half a character, which no data can hold.", "Remove it.", (surrogate, surrogate + 1)
+            "This character is incomplete (an unpaired surrogate).", "Remove it.", (surrogate, surrogate + 1)
         )
     source = Source(sql, _one_statement(sql, _tokens(sql)))
     _refuse_deep_nesting(source)
@@ -106,13 +106,20 @@ def grow(source: Source) -> exp.Expr:
         start = len(detail.get("start_context") or "")
         raise _unreadable(source, (start, start + len(detail.get("highlight") or ""))) from None
     except RecursionError:
-        raise source.refuse("The SQL is nested too deeply.", "Remove parentheses.") from None
+        raise source.refuse("The SQL is nested too deeply.", "Use fewer parentheses.") from None
     except Exception:  # a parser bug must not reach the analyst as anything but a refusal
-        raise source.refuse("The SQL cannot be read.", GRAMMAR) from None
+        raise source.refuse("This SQL is not valid.", GRAMMAR) from None
     tree = trees[0] if len(trees) == 1 else None
     if tree is None:
-        raise source.refuse("This is not one statement.", GRAMMAR, source.tokens[0])
+        raise source.refuse("This is not a single statement.", GRAMMAR, source.tokens[0])
     return tree
+
+
+def refuse_where(sql: str, problem: str, remedy: str) -> QueryRefused:
+    """The refusal to raise for a statement's conditions; points at its last WHERE, or at its start."""
+    source = read(sql)
+    conditions = [token for token in source.tokens if token.token_type is TokenType.WHERE]
+    return source.refuse(problem, remedy, [source.tokens[0], *conditions][-1])
 
 
 def _tokens(sql: str) -> list[Token]:
@@ -124,8 +131,8 @@ def _tokens(sql: str) -> list[Token]:
         is_position = offset.isdecimal() and int(offset) < len(sql)
         start = int(offset) if is_position else _last_opening(sql)
         raise Source(sql).refuse(
-            "A quotation mark or comment is opened here and never closed.",
-            "Close it; a quotation mark inside text is doubled: 'it''s'.",
+            "This quotation mark or comment is never closed.",
+            "Close it. Inside text, write a quotation mark twice: 'it''s'.",
             (start, start + 1) if start >= 0 else None,
         ) from None
 
@@ -147,12 +154,12 @@ def _one_statement(sql: str, tokens: list[Token]) -> tuple[Token, ...]:
     if first[0].token_type not in (TokenType.SELECT, TokenType.WITH):
         word = first[0].text.upper()
         raise source.refuse(
-            f"The statement begins with {word}; only SELECT is answered.",
+            f"The statement begins with {word}, but only SELECT is supported.",
             STATEMENTS.get(word, GRAMMAR),
             first[0],
         )
     if rest:
-        raise source.refuse("A second statement begins here.", "Ask one statement at a time.", rest[0])
+        raise source.refuse("A second statement begins here.", "Send one statement at a time.", rest[0])
     return tuple(first)
 
 
@@ -176,10 +183,10 @@ def _unreadable(source: Source, place: tuple[int, int]) -> QueryRefused:
     here = sum(t.start < place[1] for t in source.tokens)
     for i in (here, here - 1):
         if i > 0 and (hint := advice(texts[i - 1], texts[i], texts[i + 1])) and texts[i + 1] != "(":
-            return source.refuse(f"{hint[0]} is not answered.", hint[1], source.tokens[i - 1])
+            return source.refuse(*hint, source.tokens[i - 1])
     word = source.sql[slice(*place)]
     if place[1] > source.tokens[-1].end:
-        problem = f"The SQL goes wrong or breaks off at {word}."
+        problem = f"The SQL is wrong or incomplete at {word}."
     else:
-        problem = f"The SQL cannot be read from {word} on."
+        problem = f"There is a syntax error at {word}."
     return source.refuse(problem, GRAMMAR, place)

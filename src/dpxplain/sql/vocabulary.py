@@ -20,16 +20,16 @@ GRAMMAR = (
     "[WHERE conditions] [GROUP BY columns] [HAVING ...] [ORDER BY ...] [LIMIT n]."
 )
 
-_READ_ONLY = "The data are only ever read; write a SELECT with COUNT, SUM or AVG."
+_READ_ONLY = "You can only read the data. Write a SELECT with COUNT, SUM or AVG."
 
 # First words of statements that are not SELECT.
 STATEMENTS: dict[str, str] = {
     "FROM": "Put SELECT first: SELECT ... FROM table.",
     "(": "Remove the parentheses around the statement.",
     "EXPLAIN": "To see a query's price before asking it, use preview.",
-    "DESCRIBE": "The declared columns are in the schema; they can be read without a query.",
-    "SHOW": "The declared columns are in the schema; they can be read without a query.",
-    "SUMMARIZE": "Ask for COUNT, SUM and AVG of the columns in question.",
+    "DESCRIBE": "The schema lists the columns; you can read it without a query.",
+    "SHOW": "The schema lists the columns; you can read it without a query.",
+    "SUMMARIZE": "Ask for COUNT, SUM and AVG of the columns that you want to know about.",
     "VALUES": GRAMMAR,
 } | dict.fromkeys(
     [
@@ -40,46 +40,50 @@ STATEMENTS: dict[str, str] = {
     _READ_ONLY,
 )
 
-_JOIN = ("JOIN", "Ask about one table; join beforehand, and declare the joined table in the schema.")
+_JOIN = ("JOIN", "Query one table. Join the tables beforehand, and declare the result in the schema.")
 _SETS = (
     "Combining queries with {}",
-    "Ask each query on its own and combine the released answers; that is free.",
+    "Ask each query by itself and combine the answers, which is free.",
 )
-_GROUPS = ("{}", "List plain columns in GROUP BY, and ask once for each grouping.")
-_PER_ROW = "It gives a value for each row, and rows are private; use COUNT, SUM or AVG with GROUP BY."
-_WINDOW = ("A window function", _PER_ROW)
+_GROUPS = ("{}", "List plain columns in GROUP BY, and ask one query for each grouping.")
+_PER_ROW = "It returns a value for each row, and rows are private. Use COUNT, SUM or AVG with GROUP BY."
+_SHARE = (
+    "For each group's share of the total, ask for COUNT(*) or SUM(column) with GROUP BY. Then use "
+    'answer.why_ratio("A") or dpxplain why A --share. Both are free.'
+)
+_WINDOW = ("A window function", _SHARE)
 _PATTERN = ("Pattern matching with {}", "List the declared values that match: column IN ('...', '...').")
 _ARITHMETIC = ("Arithmetic with {}", "Use +, -, *, / and %; FLOOR(a / b) divides whole numbers.")
 _SAMPLE = ("Sampling with {}", "Ask about the whole table.")
 _DISTINCT = ("DISTINCT here", "Leave it out: GROUP BY already gives each group once.")
-_SUBQUERY = ("A subquery here", "Put its conditions into WHERE; a subquery may stand behind FROM.")
+_SUBQUERY = ("A subquery here", f"Move its conditions into WHERE, or put the subquery after FROM. {_SHARE}")
 _PARAMETER = ("A parameter ({})", "Write the value itself into the SQL.")
 _NULL_TEST = ("{}", "Write IS NULL or IS NOT NULL.")
 _SAME = ("IS [NOT] DISTINCT FROM", "Compare with = or <>, and test for NULL with IS NULL.")
-_SKIP = ("{}", "Ask for the rows with LIMIT and leave some out of the released answer; that is free.")
-_COLLECTION = ("A list or structure ({})", "Use plain columns, numbers and text; a list goes into IN (...).")
-_LOCK = ("FOR", "Leave it out: the data are only ever read.")
+_SKIP = ("{}", "Use LIMIT, and skip rows of the answer afterwards, which is free.")
+_COLLECTION = ("A list or structure ({})", "Use plain columns, numbers and text. Write a list as IN (...).")
+_LOCK = ("FOR", "Leave it out: you can only read the data.")
 _TICKS = ("A backtick", 'Quote names with double quotes: "column".')
 _ALL = ("ALL", "Leave it out, and name the columns.")
 
 # By "previous word", "word next" or the word alone; {} stands for the word.
 WORDS: dict[str, tuple[str, str]] = {
-    "QUALIFY": ("QUALIFY", "Leave it out and filter the released answer; that is free."),
+    "QUALIFY": ("QUALIFY", "Leave it out and filter the answer afterwards, which is free."),
     "WITH": ("WITH here", "Begin the statement with it: WITH name AS (SELECT ...) SELECT ..."),
-    "RECURSIVE": ("WITH RECURSIVE", "Leave RECURSIVE out; a common table expression selects and filters."),
+    "RECURSIVE": ("WITH RECURSIVE", "Leave RECURSIVE out. A WITH query can select columns and filter rows."),
     "MATERIALIZED": ("MATERIALIZED", "Leave it out: it changes nothing."),
-    "INTO": ("SELECT INTO", "Leave INTO out; a released answer can be exported."),
+    "INTO": ("SELECT INTO", "Leave INTO out, and export the answer afterwards."),
     "( DISTINCT": (
         "DISTINCT in an aggregate",
-        "Use COUNT(column); distinct values are declared in the schema.",
+        "Use COUNT(column). The schema lists the distinct values.",
     ),
     "DISTINCT FROM": _SAME,
     "DISTINCT ON": ("DISTINCT ON", "Write DISTINCT without ON, or leave it out."),
     "<=>": _SAME,
-    "NULLS": ("NULLS FIRST or LAST", "Leave it out and order the released answer; that is free."),
+    "NULLS": ("NULLS FIRST or LAST", "Leave it out and sort the answer afterwards, which is free."),
     "EXISTS": _SUBQUERY,
     "USING SAMPLE": ("Sampling with USING SAMPLE", _SAMPLE[1]),
-    "COLLATE": ("COLLATE", "Text is compared exactly; list the declared values with IN."),
+    "COLLATE": ("COLLATE", "Comparisons of text are exact. List the values with IN."),
     "LATERAL": ("LATERAL", _JOIN[1]),
     "UNNEST": ("UNNEST", _JOIN[1]),
     "EXCLUDE": ("* EXCLUDE", "Name the columns."),
@@ -114,31 +118,33 @@ for _words, _rule in {
     ("FOR",): _LOCK,
     ("`",): _TICKS,
     ("ALL",): _ALL,
-    ("PIVOT", "UNPIVOT"): ("{}", "Use GROUP BY, and pivot the released answer."),
+    ("PIVOT", "UNPIVOT"): ("{}", "Use GROUP BY, and pivot the answer afterwards."),
 }.items():
     WORDS |= dict.fromkeys(_words, _rule)
 
 
 def advice(previous: str, word: str, following: str) -> tuple[str, str] | None:
-    """The name of a refused word and what to write instead; None if the tables do not have it.
+    """What is wrong with a refused word and what to write instead; None if the tables do not have it.
 
     >>> advice("(", "distinct", "sex")
-    ('DISTINCT in an aggregate', 'Use COUNT(column); distinct values are declared in the schema.')
+    ('DISTINCT in an aggregate is not supported.', 'Use COUNT(column). The schema lists the distinct values.')
     """
     previous, word, following = previous.upper(), word.upper(), following.upper()
     for key in (f"{previous} {word}", f"{word} {following}", word):
         if key in WORDS:
             construct, remedy = WORDS[key]
-            return construct.format(word), remedy
-    if following == "(":
-        return f"The function {word}", REFUSED_FUNCTIONS.get(word, FUNCTION)
-    return None
+            return f"{construct.format(word)} is not supported.", remedy
+    if following != "(":
+        return None
+    if word in REFUSED_FUNCTIONS:
+        return f"The function {word} is not supported.", REFUSED_FUNCTIONS[word]
+    return f"There is no function {word} here.", _FUNCTION
 
 
 # Functions people try, and the way round each.
 REFUSED_FUNCTIONS: dict[str, str] = {
-    "MIN": "One row decides it, so noise would drown it; ask for QUANTILE_CONT(column, 0.05).",
-    "MAX": "One row decides it, so noise would drown it; ask for QUANTILE_CONT(column, 0.95).",
+    "MIN": "A single row decides it, so the answer would be only noise. Ask for QUANTILE_CONT(column, 0.05).",
+    "MAX": "A single row decides it, so the answer would be only noise. Ask for QUANTILE_CONT(column, 0.95).",
     "MEAN": "Write AVG(column).",
     "IIF": "Write CASE WHEN condition THEN a ELSE b END.",
     "COUNT_IF": "Write COUNT(*) FILTER (WHERE condition).",
@@ -146,10 +152,12 @@ REFUSED_FUNCTIONS: dict[str, str] = {
     "NOW": "Write the value itself.",
     **dict.fromkeys(("ROW_NUMBER", "RANK", "DENSE_RANK", "NTILE", "LAG", "LEAD"), _PER_ROW),
     **dict.fromkeys(("FIRST_VALUE", "LAST_VALUE", "NTH_VALUE"), _PER_ROW),
+    **dict.fromkeys(("RATIO_TO_REPORT", "PERCENT_RANK", "CUME_DIST"), _SHARE),
 }
-FUNCTION = (
-    "Answered are COUNT, SUM, AVG, VARIANCE, STDDEV and MEDIAN, and CASE, COALESCE, CAST, EXTRACT, ROUND "
-    "and the like in them."
+_FUNCTION = (
+    "Aggregate with COUNT, SUM, AVG, MEDIAN, QUANTILE_CONT, VARIANCE or STDDEV. Compute with ABS, CASE, "
+    "CAST, CEIL, COALESCE, DATE_DIFF, DATE_TRUNC, EXTRACT, FLOOR, GREATEST, IF, LEAST, LENGTH, LOWER, "
+    "NULLIF, ROUND, SIGN, TRIM or UPPER."
 )
 
 
@@ -185,6 +193,11 @@ PART_FUNCTIONS: dict[type[exp.Expr], Part] = {
     exp.Second: "second",
     exp.DayOfWeek: "dow",
 }
+AGGREGATES = {
+    *("COUNT", "SUM", "AVG", "VARIANCE", "VAR_SAMP", "VAR_POP", "STDDEV", "STDDEV_SAMP", "STDDEV_POP"),
+    *("MEDIAN", "QUANTILE_CONT", "PERCENTILE_CONT", "APPROX_QUANTILE"),
+}
+FORMULA_FUNCTIONS = {"LN", "EXP"}
 _CALLED = {
     *(
         "ABS",

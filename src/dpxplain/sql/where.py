@@ -25,7 +25,7 @@ _OPERATORS: dict[type[exp.Expr], Operator] = {
     exp.GTE: ">=",
 }
 _FLIPPED: dict[Operator, Operator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
-_COMPARE = "Compare one column with a literal, for example age >= 30 AND sex = 'F'."
+_COMPARE = "Compare a column with a value, for example age >= 30 AND sex = 'F'."
 
 
 def condition(node: exp.Expr, scope: Scope) -> Filter:
@@ -56,10 +56,10 @@ def condition(node: exp.Expr, scope: Scope) -> Filter:
 def _expression(node: exp.Expr, scope: Scope) -> Filter:
     """A condition on more than one plain column, as a column of its own that is TRUE where it holds."""
     if is_literal(node):
-        raise scope.refuse("A condition is expected here.", _COMPARE, node)
+        raise scope.refuse("This is not a condition.", _COMPARE, node)
     name = column_name(node, scope)
     if True not in (scope.schema.column(name).values or ()):
-        raise scope.refuse("A condition is expected here.", _COMPARE, node)
+        raise scope.refuse("This is not a condition.", _COMPARE, node)
     return Comparison(name, "=", True)
 
 
@@ -96,12 +96,12 @@ def _comparison(node: exp.Expr, scope: Scope) -> Filter:
     operator = _OPERATORS[type(node)]
     left, right = node.this.unnest(), node.expression.unnest()
     if is_literal(left) and is_literal(right):
-        raise scope.refuse("Two literals are compared.", _COMPARE, node)
+        raise scope.refuse("This compares two constants.", _COMPARE, node)
     if is_literal(left):
         left, right, operator = right, left, _FLIPPED[operator]
     if isinstance(right, exp.Column):
         # Text without its quotation marks reads as a column.
-        scope.column(right, otherwise=f"If text is meant, write '{right.name}'.")
+        scope.column(right, otherwise=f"If you mean text, write '{right.name}'.")
     if not _is_plain(left, right):
         is_itself = operator == "=" and isinstance(right, exp.Boolean) and right.this
         return condition(left, scope) if is_itself else _expression(node, scope)
@@ -154,7 +154,7 @@ def _is(node: exp.Is, scope: Scope) -> Filter:
     column = scope.column(node.this.unnest())
     if not isinstance(node.expression, exp.Null):
         remedy = "Write column = TRUE or column = FALSE."
-        raise scope.refuse("IS is answered with NULL only.", remedy, node.expression)
+        raise scope.refuse("IS works only with NULL.", remedy, node.expression)
     return IsNull(column)
 
 

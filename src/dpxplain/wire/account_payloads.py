@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from dpxplain.model.budget import Budget
 from dpxplain.model.charge import Entry, HistoryPage, Spend
 from dpxplain.privacy.accounting import epsilons
-from dpxplain.results import formats
 from dpxplain.wire.shapes import (
     Amounts,
     AmountTexts,
@@ -21,6 +20,7 @@ from dpxplain.wire.shapes import (
     SpendPayload,
     WeightPayload,
 )
+from dpxplain.words import numbers
 
 if TYPE_CHECKING:
     from dpxplain.results.discovery import Discovery
@@ -74,9 +74,9 @@ def budget_figures(budget: Budget) -> BudgetFigures:
         rho=Amounts(limit=budget.limit, spent=budget.spent, remaining=budget.remaining),
         epsilon=Amounts(limit=epsilon.limit, spent=epsilon.spent, remaining=epsilon.remaining),
         epsilon_text=AmountTexts(
-            limit=formats.at_most(epsilon.limit),
-            spent=formats.at_most(epsilon.spent),
-            remaining=formats.at_most(epsilon.remaining),
+            limit=numbers.at_most(epsilon.limit),
+            spent=numbers.at_most(epsilon.spent),
+            remaining=numbers.at_most(epsilon.remaining),
         ),
         delta=budget.delta,
         discovered_delta=budget.discovered_delta,

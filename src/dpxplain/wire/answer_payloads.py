@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -12,20 +13,18 @@ from dpxplain.model.budget import Budget
 from dpxplain.model.query import Statement
 from dpxplain.model.schema import label
 from dpxplain.privacy.intervals import Interval
-from dpxplain.render import words
 from dpxplain.render.snippets import Place, query_code
-from dpxplain.results import formats, titles
+from dpxplain.render.views_results import answer_figures
 from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.answers import Answers
 from dpxplain.results.base import Truth
 from dpxplain.results.formula_answer import FormulaAnswer
 from dpxplain.results.requests import group_request
-from dpxplain.results.sentences import rows_counted
 from dpxplain.wire.account_payloads import budget_figures, spend_payloads
 from dpxplain.wire.payloads import (
     estimate_text,
+    finding_payload,
     finite_record,
-    general_payload,
     interval_text,
     number_or_null,
     truth_payload,
@@ -34,10 +33,14 @@ from dpxplain.wire.shapes import (
     AnswerPart,
     AnswerPayload,
     AnswerWords,
+    GeneralPayload,
     GroupPayload,
     PartWords,
     Scalar,
 )
+from dpxplain.words import numbers, titles
+from dpxplain.words.declarations import rows_counted
+from dpxplain.words.questions import GENERAL_USE
 
 _Text = Callable[[Any], str]
 
@@ -62,6 +65,7 @@ class PartColumns(PartWords):
     estimate: list[float]
     low: list[float | None]
     high: list[float | None]
+    unknown: list[bool] | None  # null where every value is known
     estimate_text: list[str] | None
     interval_text: list[str] | None
     in_general: GeneralColumns | None  # where `population` was asked and can be told
@@ -131,6 +135,7 @@ def _answer_words(
         address=answer.entry.address,
         title=titles.answer_title(answer.statement, answer.schema),
         caption=titles.caption(answer.schema, answer.entry, answer.confidence),
+        finding=finding_payload(answer.finding),
         sql=answer.sql,
         rho=answer.rho,
         free=answer.free,
@@ -156,7 +161,8 @@ def _answer_words(
     else:
         payload["values"] = list(answer.names)
     if answer.population:
-        payload["general_notes"] = list(words.population_notes(_parts_of(answer)))
+        bases = dict.fromkeys(part.general_basis for part in _parts_of(answer))
+        payload["general_notes"] = [*bases, GENERAL_USE]
     if truth is not None:
         payload["truth"] = truth_payload(truth)
     return payload
@@ -178,26 +184,41 @@ def _part_words(answer: Answer, whole: Statement) -> PartWords:
         expression=answer.expression,
         aggregate="formula" if is_computed else aggregate.kind,
         column=None if is_computed else aggregate.column,
-        subject=answer.subject,
         rows_counted="" if is_computed else rows_counted(answer.statement.query, answer.schema),
         percent=answer.in_percent,
     )
 
 
 def _part_columns(answer: Answer, whole: Statement) -> PartColumns:
-    figures = words.answer_figures(answer)
-    rows, ends = answer.rows, [row.interval for row in answer.rows]
-    general = [row.in_general for row in rows if row.in_general is not None]  # of all groups, or of none
+    figures = answer_figures(answer)
+    rows, ends = answer.rows, [_shown_ends(row, row.interval) for row in answer.rows]
+    unknown = [row.is_unknown for row in rows]
+    # Of all groups, or of none.
+    general = [_shown_ends(row, row.in_general) for row in rows if row.in_general is not None]
     return PartColumns(
         **_part_words(answer, whole),
         estimate=[row.estimate for row in rows],
         low=[number_or_null(low) for low, _ in ends],
         high=[number_or_null(high) for _, high in ends],
+        unknown=unknown if any(unknown) else None,
         decimals=figures.decimals if figures else None,
-        estimate_text=None if figures else [estimate_text(row.estimate, row.interval) for row in rows],
-        interval_text=None if figures else list(map(interval_text, ends)),
+        estimate_text=None if figures else list(map(_estimate_text, rows)),
+        interval_text=None if figures else [_interval_text(row, row.interval) for row in rows],
         in_general=_general_columns(general, figures is None) if general else None,
     )
+
+
+def _shown_ends(row: AnswerRow, interval: Interval) -> Interval:
+    """The interval to show: no bounds where the value is unknown, as of a group that may be empty."""
+    return (-math.inf, math.inf) if row.is_unknown else interval
+
+
+def _estimate_text(row: AnswerRow, figures: numbers.Figures | None = None) -> str:
+    return numbers.UNKNOWN if row.is_unknown else estimate_text(row.estimate, row.interval, figures)
+
+
+def _interval_text(row: AnswerRow, interval: Interval, figures: numbers.Figures | None = None) -> str:
+    return numbers.NO_ROWS if row.is_unknown else interval_text(interval, figures)
 
 
 def _general_columns(general: Sequence[Interval], with_texts: bool) -> GeneralColumns:
@@ -209,23 +230,27 @@ def _general_columns(general: Sequence[Interval], with_texts: bool) -> GeneralCo
 
 
 def _group_rows(answer: Answer) -> list[GroupPayload]:
-    figures = words.answer_figures(answer)
+    figures = answer_figures(answer)
     texts = [cache(answer.schema.column(name).text) for name in answer.groups.columns]
     return [_group(row, texts, figures) for row in answer.rows]
 
 
-def _group(row: AnswerRow, texts: Sequence[_Text], figures: formats.Figures | None) -> GroupPayload:
+def _group(row: AnswerRow, texts: Sequence[_Text], figures: numbers.Figures | None) -> GroupPayload:
+    low, high = map(number_or_null, _shown_ends(row, row.interval))
     payload = GroupPayload(
         group=list(group_request(row.group)),
         label=row.label,
         labels=[text(value) for text, value in zip(texts, row.group, strict=True)],
         estimate=row.estimate,
-        low=number_or_null(row.interval[0]),
-        high=number_or_null(row.interval[1]),
+        low=low,
+        high=high,
+        unknown=row.is_unknown,
         noise_scale=number_or_null(row.scale),
-        estimate_text=estimate_text(row.estimate, row.interval, figures),
-        interval_text=interval_text(row.interval, figures),
+        estimate_text=_estimate_text(row, figures),
+        interval_text=_interval_text(row, row.interval, figures),
     )
     if row.in_general is not None:
-        payload["in_general"] = general_payload(row.in_general, figures)
+        low, high = map(number_or_null, _shown_ends(row, row.in_general))
+        text = _interval_text(row, row.in_general, figures)
+        payload["in_general"] = GeneralPayload(low=low, high=high, interval_text=text)
     return payload

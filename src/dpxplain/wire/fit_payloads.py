@@ -6,12 +6,11 @@ import math
 from typing import Any
 
 from dpxplain.model.budget import Budget
-from dpxplain.render import words
-from dpxplain.results import formats
 from dpxplain.results.quality import Quality
 from dpxplain.results.tuning import Tuning
 from dpxplain.wire.account_payloads import budget_figures, spend_payloads
 from dpxplain.wire.shapes import QualityLine, QualityPayload, UnitsPayload
+from dpxplain.words import data_quality, numbers, prices
 
 
 def quality_payload(quality: Quality, budget: Budget) -> QualityPayload:
@@ -25,19 +24,19 @@ def quality_payload(quality: Quality, budget: Budget) -> QualityPayload:
         rows=[
             QualityLine(
                 column=row.column,
-                misfit=row.misfit,
+                misfit=f"{row.misfit}: {row.effect}",
                 share=row.estimate,
                 low=row.interval[0],
                 high=row.interval[1],
-                interval_text=formats.percent(*row.interval),
+                interval_text=numbers.percent(*row.interval),
                 rows_low=row.rows[0],
                 rows_high=row.rows[1],
-                rows_text=formats.interval(*row.rows),
+                rows_text=numbers.interval(*row.rows),
             )
             for row in quality
         ],
         units=_units(quality),
-        notes=[words.QUALITY_USE, *words.quality_limits(quality)],
+        notes=[prices.QUALITY_USE, *data_quality.quality_limits(quality.schema)],
         spends=spend_payloads(quality.spends),
         budget=budget_figures(budget),
     )
@@ -55,9 +54,9 @@ def _units(quality: Quality) -> UnitsPayload | None:
         high=high,
         rows_lost_low=least,
         rows_lost_high=most if math.isfinite(most) else None,
-        misfit=words.units_misfit(privacy.max_rows),
-        interval_text=formats.percent(low, high),
-        rows_text=words.rows_lost(quality),
+        misfit=data_quality.units_misfit(privacy.max_rows),
+        interval_text=numbers.percent(low, high),
+        rows_text=prices.lost(*quality.rows_lost),
     )
 
 

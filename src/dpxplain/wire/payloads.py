@@ -16,12 +16,12 @@ from dpxplain.explanation.family_choice import NO_ATTRIBUTE, eligible_attributes
 from dpxplain.model.budget import Budget
 from dpxplain.model.cancellation import checking
 from dpxplain.model.charge import EntryId
+from dpxplain.model.finding import Finding
 from dpxplain.privacy.intervals import Interval
-from dpxplain.render import story_tree, words
-from dpxplain.render.ranking import headline
+from dpxplain.render import story_tree
 from dpxplain.render.snippets import Place, explain_code
+from dpxplain.render.views_results import gap_without_text
 from dpxplain.render.views_truth import true_texts
-from dpxplain.results import formats, titles
 from dpxplain.results.base import AnswerLike, QuestionLike, Truth
 from dpxplain.results.discovery import DiscoveryPreview
 from dpxplain.results.explanation import Explanation, ExplanationRow
@@ -37,6 +37,7 @@ from dpxplain.wire.shapes import (
     BudgetFigures,
     ExplanationLine,
     ExplanationPayload,
+    FindingPayload,
     FoldedPayload,
     GeneralPayload,
     PreparedPayload,
@@ -48,6 +49,9 @@ from dpxplain.wire.shapes import (
     TruthPayload,
     WeightPayload,
 )
+from dpxplain.words import numbers, prices, titles
+from dpxplain.words.explanations import effect_text, relative_text, row_sentence
+from dpxplain.words.questions import GENERAL_USE
 
 _Text = Callable[[Any], str]
 Preview = (
@@ -99,17 +103,26 @@ class StoryPayload(TypedDict):
     rho: float
     free: bool
     private: bool
-    sentences: list[str]
+    finding: FindingPayload
+    sentences: list[str]  # the finding, and one for each further step
     rows: list[StoryBranch]
     shaped_by: list[str]
-    notes: list[str]
     spends: list[SpendPayload]
     budget: BudgetFigures
     chart: NotRequired[dict[str, Any]]  # Vega-Lite, at a server that was asked for one
 
 
+def finding_payload(finding: Finding) -> FindingPayload:
+    return FindingPayload(
+        headline=finding.headline,
+        support=finding.support,
+        caveat=finding.caveat,
+        notes=list(finding.notes),
+    )
+
+
 def general_payload(
-    interval: Interval, figures: formats.Figures | formats.Unit | None = None
+    interval: Interval, figures: numbers.Figures | numbers.Unit | None = None
 ) -> GeneralPayload:
     low, high = map(number_or_null, interval)
     return GeneralPayload(low=low, high=high, interval_text=interval_text(interval, figures))
@@ -140,8 +153,10 @@ def question_payload(question: QuestionLike, truth: Truth | None = None) -> Ques
         confidence=question.confidence,
         method=question.method,
         verdict=question.verdict.value,
-        finding=question.finding,
+        title=question.title,
+        finding=finding_payload(question.finding),
         note=question.note,
+        sharpened=question.sharpened,
         shaped_by=list(question.shaped_by),
         prepared=question.prepared,
         attributes=attributes,
@@ -152,7 +167,8 @@ def question_payload(question: QuestionLike, truth: Truth | None = None) -> Ques
         verdict, finding = question.in_general.verdict.value, question.general_finding
         payload["in_general"] = GeneralPayload(**general, verdict=verdict, finding=finding)
     if question.population:
-        payload["general_notes"] = list(words.general_notes(question)) or [question.general_finding]
+        basis = [question.answer.general_basis, GENERAL_USE] if question.in_general is not None else []
+        payload["general_notes"] = basis or [question.general_finding]
     if truth is not None:
         payload["truth"] = truth_payload(truth)
     return payload
@@ -170,27 +186,33 @@ def _folded(row: ExplanationRow) -> list[FoldedPayload]:
     ]
 
 
+def _line_record(record: Record) -> Record:
+    """The record without the ends of the share removed, which JSON has as a pair."""
+    return {name: value for name, value in record.items() if not name.startswith("share_removed_")}
+
+
 def explanation_payload(
     table: Explanation, budget: Budget, truth: Truth | None = None, place: Place | None = None
 ) -> ExplanationPayload:
     answer = table.question.answer
-    narrowed = narrowing(answer.sql, answer.schema)
+    narrowed, explained = narrowing(answer.sql, answer.schema), table.explained
     lines = [
         ExplanationLine(
-            **finite_record(record | {"folded": _folded(row)}),  # type: ignore[typeddict-item]
-            folded_text=words.also(row),
-            label=row.predicate.label,
-            unclear=words.is_unclear(row),
-            sentence=words.row_sentence(table, row),
-            influence_text=words.influence_text(row),
+            **finite_record(_line_record(record) | {"folded": _folded(row)}),  # type: ignore[typeddict-item]
+            share_removed=row.share_removed,
+            folded_text=table.folded_text(row),
+            label=table.label_of(row),
+            unclear=row.is_unclear,
+            effect_text=effect_text(table.effect_of(row)),
+            sentence=row_sentence(explained, table.effect_of(row)),
+            influence_text=relative_text(row.influence, row.relative_influence),
             influence_interval_text=interval_text(row.influence),
-            gap_without_text=words.gap_without_text(table, row),
-            rank_text=words.ranks(*row.rank),
+            gap_without_text=gap_without_text(table, row),
+            rank_text=numbers.ranks(*row.rank),
             drill=narrowed(str(row.predicate)),
         )
         for record, row in checking(zip(table.records(), table.rows, strict=True))
     ]
-    meaning = [words.gap_meaning(table)] if words.tells_gaps(table) else []
     gap, interval = table.release.gap, table.release.gap_interval
     several = parse(answer.sql, answer.schema).is_table
     place = place or Place.of_schema(answer.schema)
@@ -198,8 +220,9 @@ def explanation_payload(
     payload = ExplanationPayload(
         kind="explanation",
         id=table.id,
-        title=titles.question_title(table.question.text, answer.statement, answer.schema),
-        headline=headline(table),
+        title=titles.question_filter(table.question.title, answer.statement, answer.schema),
+        finding=finding_payload(table.finding),
+        order_note=table.order_note,
         caption=titles.caption(answer.schema, table.entry, table.confidence),
         question=question_payload(table.question),
         mechanism=table.mechanism,
@@ -214,8 +237,7 @@ def explanation_payload(
         relative=table.relative,
         rows=lines,
         shaped_by=list(table.shaped_by),
-        meaning=[*meaning, words.influence_meaning(table)],
-        notes=[words.table_cost(table), words.mechanism(table), words.CAVEAT],
+        by_influence=table.by_influence,
         spends=spend_payloads(table.spends),
         budget=budget_figures(budget),
         code=code,
@@ -248,7 +270,7 @@ def story_payload(story: Story, budget: Budget) -> StoryPayload:
         kind="story",
         id=story.id,
         preparations=[StoryPreparation(id=entry.id, rho=entry.rho) for entry in story.entries],
-        title=titles.question_title(story.question.text, answer.statement, answer.schema),
+        title=titles.question_filter(story.question.title, answer.statement, answer.schema),
         caption=titles.caption(answer.schema, story.entries[-1], story.confidence),
         measured=story.question.measured,
         levels=story.levels,
@@ -256,10 +278,10 @@ def story_payload(story: Story, budget: Budget) -> StoryPayload:
         rho=story.rho,
         free=story.free,
         private=story.private,
+        finding=finding_payload(story.finding),
         sentences=story_tree.sentences(story),
         rows=_story_branches(story),
         shaped_by=list(story.shaped_by),
-        notes=story_tree.notes(story),
         spends=spend_payloads(story.spends),
         budget=budget_figures(budget),
     )
@@ -291,6 +313,7 @@ def preview_payload(preview: Preview) -> PreviewPayload:
     return PreviewPayload(
         kind="preview",
         rho=price.rho,
+        epsilon=price.epsilon,
         free=price.free,
         affordable=price.affordable,
         remaining=price.remaining,
@@ -298,8 +321,8 @@ def preview_payload(preview: Preview) -> PreviewPayload:
         spends=spend_payloads(price.spends),
         confidence=preview.confidence,
         rows=list(map(finite_record, preview.records())),
-        words=list(words.price(price)),
-        summary=words.price_summary(price, once=once),
+        words=list(prices.price(price)),
+        summary=prices.price_summary(price, once=once),
         expected=_expected(preview),
         shaped_by=list(preview.shaped_by),
     )
@@ -307,22 +330,29 @@ def preview_payload(preview: Preview) -> PreviewPayload:
 
 def _expected(preview: Preview) -> list[str]:
     if isinstance(preview, DiscoveryPreview):
-        return [words.threshold(preview.threshold, preview.delta)]
+        return [prices.threshold(preview.threshold, preview.delta)]
     if isinstance(preview, TuningPreview):
         return list(preview.expected)
     if isinstance(preview, QualityPreview):
-        return [words.expected_count(preview.margin, preview.confidence)]
+        return [prices.expected_count(preview.margin, preview.confidence)]
     if isinstance(preview, QueryPreview):
-        return [words.expected_margin(preview)]
+        return [prices.expected_margin(preview)]
     if isinstance(preview, QueriesPreview):
-        return [*(words.expected_margin(part, name) for name, part in preview.parts), *preview.notes]
+        return [*(prices.expected_margin(part, name) for name, part in preview.parts), *preview.notes]
     if isinstance(preview, StoryPreview):
         return [story_tree.expected_story(preview)]
     if isinstance(preview, ExplanationPreview):
-        return [words.expected_influence(preview), *preview.promises]
+        expected = prices.expected_effects(
+            preview.measured,
+            preview.unit,
+            gap=preview.gap_margin,
+            relative=preview.relative_margin,
+            influence=preview.influence_margin,
+        )
+        return [expected, *preview.promises]
     if isinstance(preview, CustomPreview):
         return list(preview.promises)
-    return []
+    return [preview.forecast]
 
 
 def truth_payload(truth: Truth) -> TruthPayload:
@@ -351,12 +381,12 @@ def _true_value(record: dict[str, Any]) -> TrueValue:
     )
 
 
-def estimate_text(estimate: float, interval: Interval, figures: formats.Figures | None = None) -> str:
-    return figures.value(estimate) if figures else formats.number(estimate, interval[1] - interval[0])
+def estimate_text(estimate: float, interval: Interval, figures: numbers.Figures | None = None) -> str:
+    return figures.value(estimate) if figures else numbers.number(estimate, interval[1] - interval[0])
 
 
-def interval_text(interval: Interval, figures: formats.Figures | formats.Unit | None = None) -> str:
-    write = figures.interval if figures else formats.interval
+def interval_text(interval: Interval, figures: numbers.Figures | numbers.Unit | None = None) -> str:
+    write = figures.interval if figures else numbers.interval
     return write(*interval) if all(map(math.isfinite, interval)) else "unbounded"
 
 

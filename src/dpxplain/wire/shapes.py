@@ -87,6 +87,15 @@ class GeneralPayload(TypedDict):
     finding: NotRequired[str]
 
 
+class FindingPayload(TypedDict):
+    """The answer first: what every face shows before anything else."""
+
+    headline: str
+    support: str
+    caveat: str
+    notes: list[str]
+
+
 class GroupPayload(EstimateTexts):
     group: list[Scalar]
     label: str
@@ -94,6 +103,7 @@ class GroupPayload(EstimateTexts):
     estimate: float
     low: float | None
     high: float | None
+    unknown: bool  # as the average of a group that may be empty: it is shown blank, and has no interval
     noise_scale: float | None
     in_general: NotRequired[GeneralPayload]
 
@@ -118,7 +128,6 @@ class PartWords(TypedDict):
         "formula",
     ]
     column: str | None
-    subject: str  # what the values are called where the name promises too much: "clamped averages"; or ""
     rows_counted: str  # of a count under truncation: "rows counted, at most 50 per person"; or ""
     percent: bool  # whether the values are shares, which are written in percent
 
@@ -137,6 +146,7 @@ class AnswerWords(TypedDict):
     address: EntryId  # its number as whoever may see it can write it: for links
     title: str  # the whole question as a sentence, with its filter
     caption: str  # of which data, for how much, when and how sure: for what leaves the page
+    finding: FindingPayload
     sql: str
     rho: float
     free: bool
@@ -183,8 +193,10 @@ class QuestionPayload(EstimateTexts):
     confidence: float
     method: str
     verdict: str
-    finding: str
+    title: str  # the question as a heading, in the words of the schema
+    finding: FindingPayload
     note: str
+    sharpened: str  # the number before a preparation made it more precise; empty where none did
     shaped_by: list[str]
     prepared: bool
     attributes: list[str]  # which may explain it
@@ -216,10 +228,13 @@ class ExplanationLine(TypedDict):
     rank_high: int
     gap_without_low: float | None
     gap_without_high: float | None
+    share_removed: tuple[float, float] | None  # of the gap; null where it is not told
+    effect: Literal["shrinks", "widens", "unclear"]  # on the gap, of leaving the rows out
     folded: list[FoldedPayload]
     folded_text: str
     label: str
     unclear: bool
+    effect_text: str  # shrinks by 9–11%
     sentence: str
     influence_text: str
     influence_interval_text: str  # of the absolute influence
@@ -232,7 +247,8 @@ class ExplanationPayload(TypedDict):
     kind: Literal["explanation"]
     id: EntryId
     title: str  # the question with the filter of its answer
-    headline: str  # what the table is called: whether its order is more than noise
+    finding: FindingPayload
+    order_note: str  # what it would take to make the order clear; empty if it is clear or not affordable
     caption: str  # of which data, for how much, when and how sure
     question: QuestionPayload
     mechanism: str
@@ -247,13 +263,12 @@ class ExplanationPayload(TypedDict):
     relative: bool
     rows: list[ExplanationLine]
     shaped_by: list[str]
-    meaning: list[str]
-    notes: list[str]
+    by_influence: bool  # whether rows are sorted by influence, as only that is known
     spends: list[SpendPayload]
     budget: BudgetFigures
     code: Code
     chart: NotRequired[dict[str, Any]]  # Vega-Lite, at a server that was asked for one
-    gap_chart: NotRequired[dict[str, Any] | None]  # the gap without each condition; null where it is not told
+    influence_chart: NotRequired[dict[str, Any] | None]  # influence and rank; null where `chart` shows them
     truth: NotRequired[TruthPayload]
 
 
@@ -354,11 +369,13 @@ class QueryForm(TypedDict):
 class PreviewPayload(TypedDict):
     """`summary` is the price in a sentence, `expected` the precision; `words` tells the price at length.
 
+    `epsilon` is the price's own ε at the declared δ, however `rho` was chosen.
     `shaped_by` are the declarations that will shape the numbers, with what is inferred of expressions.
     """
 
     kind: Literal["preview"]
     rho: float
+    epsilon: float
     free: bool
     affordable: bool
     remaining: float

@@ -49,6 +49,10 @@ class Names {
   }
 }
 
+// In place of a value of which nothing is known, and of its interval: as in words/numbers.py.
+const UNKNOWN = '–';
+const NO_ROWS = 'no rows to tell';
+
 /** The values of a part with the intervals to show. */
 interface Source {
   names: Names;
@@ -83,12 +87,18 @@ class Row implements AnswerRow {
     return this.#source.names.texts(this.#at);
   }
 
+  get unknown(): boolean {
+    return this.#source.part.unknown?.[this.#at] ?? false;
+  }
+
   get estimate_text(): string {
+    if (this.unknown) return UNKNOWN;
     const { part } = this.#source;
     return part.estimate_text?.[this.#at] ?? valueText(figuresOf(part), this.estimate);
   }
 
   get interval_text(): string {
+    if (this.unknown) return NO_ROWS;
     const { part, ends } = this.#source;
     return ends.interval_text?.[this.#at] ?? intervalText(figuresOf(part), this.low, this.high);
   }
@@ -111,6 +121,6 @@ function figuresOf({ decimals, percent }: Part): Figures {
   return { decimals: decimals ?? 0, percent };
 }
 
-function wordsOf({ name, title, heading, expression, aggregate, column, subject, rows_counted, percent }: Part) {
-  return { name, title, heading, expression, aggregate, column, subject, rows_counted, percent };
+function wordsOf({ name, title, heading, expression, aggregate, column, rows_counted, percent }: Part) {
+  return { name, title, heading, expression, aggregate, column, rows_counted, percent };
 }

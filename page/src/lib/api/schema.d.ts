@@ -55,7 +55,7 @@ export interface paths {
         };
         /**
          * Metrics
-         * @description Figures for operators, in Prometheus' format; while the ledger is away, budgets are the last known.
+         * @description Figures for operators, in Prometheus' format. During a ledger outage, budgets are the last known.
          */
         get: operations["metrics_api_v1_metrics_get"];
         put?: never;
@@ -75,7 +75,7 @@ export interface paths {
         };
         /**
          * Me
-         * @description Who the server takes you for.
+         * @description Your name and role, as the server knows them.
          */
         get: operations["me_api_v1_me_get"];
         put?: never;
@@ -97,7 +97,7 @@ export interface paths {
         put?: never;
         /**
          * Sign In
-         * @description Sign a browser in with a token, of ours or of the OIDC issuer; it is signed out when that ends.
+         * @description Sign a browser in with a token. The session ends when the token expires.
          */
         post: operations["sign_in_api_v1_session_post"];
         /**
@@ -139,7 +139,7 @@ export interface paths {
         };
         /**
          * Dataset
-         * @description What is declared about it, and questions to begin with. All of it is public.
+         * @description The declarations of a data set, and questions to begin with. All of it is public.
          */
         get: operations["dataset_api_v1_datasets__dataset__get"];
         put?: never;
@@ -201,7 +201,7 @@ export interface paths {
         put?: never;
         /**
          * Query
-         * @description Phase 1: a noisy answer for every declared group, for rho. Asking the identical thing again is free.
+         * @description Phase 1: a noisy answer for every declared group, for rho. Repeating the request is free.
          */
         post: operations["query_api_v1_datasets__dataset__query_post"];
         delete?: never;
@@ -322,7 +322,7 @@ export interface paths {
         };
         /**
          * Preparations
-         * @description What is prepared of one query.
+         * @description The preparations of one query.
          */
         get: operations["preparations_api_v1_datasets__dataset__preparations_get"];
         put?: never;
@@ -362,13 +362,13 @@ export interface paths {
         };
         /**
          * Stored Quality
-         * @description What you bought last under the present declarations; null where nothing was. Free.
+         * @description The data quality that you measured last under the present schema, or null. Free.
          */
         get: operations["stored_quality_api_v1_datasets__dataset__quality_get"];
         put?: never;
         /**
          * Quality
-         * @description Private shares of rows that are clamped or left out, for rho. Asking the identical thing is free.
+         * @description Private shares of rows that are capped or left out, for rho. Repeating the request is free.
          */
         post: operations["quality_api_v1_datasets__dataset__quality_post"];
         delete?: never;
@@ -408,7 +408,7 @@ export interface paths {
         put?: never;
         /**
          * Discover
-         * @description The values of a column that enough privacy units have, for rho and δ; then all may ask about it.
+         * @description The values of a column that enough privacy units have, for rho and δ. Then anybody can query it.
          */
         post: operations["discover_api_v1_datasets__dataset__discover_post"];
         delete?: never;
@@ -448,7 +448,7 @@ export interface paths {
         put?: never;
         /**
          * Prepare
-         * @description Spend rho once, and every later explanation of this answer is free.
+         * @description Spend rho once; then every explanation of this answer is free.
          */
         post: operations["prepare_api_v1_datasets__dataset__prepare_post"];
         delete?: never;
@@ -488,7 +488,7 @@ export interface paths {
         put?: never;
         /**
          * Explain
-         * @description Phase 3: the k predicates that matter most. Without rho it must be prepared, and is free.
+         * @description Phase 3: the k conditions that matter most. Free without rho, if the answer is prepared.
          */
         post: operations["explain_api_v1_datasets__dataset__explain_post"];
         delete?: never;
@@ -529,7 +529,7 @@ export interface paths {
         put?: never;
         /**
          * Story
-         * @description What explains most, within it the next, and what remains; free, of an answer prepared for it.
+         * @description Breaks a gap down step by step. Free, if the answer is prepared for it.
          */
         post: operations["story_api_v1_datasets__dataset__story_post"];
         delete?: never;
@@ -549,7 +549,7 @@ export interface paths {
         put?: never;
         /**
          * Report
-         * @description Answer, question, explanation and, if asked for, story as one HTML file; all stored or free.
+         * @description One HTML file with the answer, question, explanation and, if requested, story. Free.
          */
         post: operations["report_api_v1_datasets__dataset__report_post"];
         delete?: never;
@@ -567,7 +567,7 @@ export interface paths {
         };
         /**
          * Jobs
-         * @description Your jobs of the last day on a data set, the newest first: those that run, and those that ended.
+         * @description Your jobs on a data set in the last day, running and finished, the newest first.
          */
         get: operations["jobs_api_v1_datasets__dataset__jobs_get"];
         put?: never;
@@ -587,14 +587,14 @@ export interface paths {
         };
         /**
          * Job
-         * @description How far a job is; with its result, once it is done.
+         * @description The state of a job, with its result once it is done.
          */
         get: operations["job_api_v1_jobs__job__get"];
         put?: never;
         post?: never;
         /**
          * Cancel
-         * @description Ask a job to stop. If its budget was reserved already, the charge stays.
+         * @description Ask a job to stop. If it was already charged, the charge stays.
          */
         delete: operations["cancel_api_v1_jobs__job__delete"];
         options?: never;
@@ -633,7 +633,7 @@ export interface paths {
         put?: never;
         /**
          * Why Truth
-         * @description True influence and rank of every predicate. Audited.
+         * @description True influence and rank of every condition. Audited.
          */
         post: operations["why_truth_api_v1_datasets__dataset__why_truth_post"];
         delete?: never;
@@ -713,7 +713,7 @@ export interface paths {
         put?: never;
         /**
          * Forgive
-         * @description Let an analyst measure again whose charged requests failed too often. The charges stay.
+         * @description Unblock an analyst whose charged requests failed too often. The charges stay.
          */
         post: operations["forgive_api_v1_datasets__dataset__analysts__analyst__forgive_post"];
         delete?: never;
@@ -771,13 +771,13 @@ export interface paths {
         };
         /**
          * Budget Requests
-         * @description Requests for more budget that wait: yours, or everybody's for a curator.
+         * @description Waiting requests for more budget: yours or, for a curator, everybody's.
          */
         get: operations["budget_requests_api_v1_datasets__dataset__budget_requests_get"];
         put?: never;
         /**
          * Ask For Budget
-         * @description Ask the curator for more budget. Answers with those of your requests that wait.
+         * @description Ask the curator for more budget. Returns your waiting requests.
          */
         post: operations["ask_for_budget_api_v1_datasets__dataset__budget_requests_post"];
         delete?: never;
@@ -872,7 +872,7 @@ export interface paths {
         get: operations["schema_text_api_v1_admin_datasets__dataset__get"];
         /**
          * Edit
-         * @description Declare a data set anew; its name, and with it its history, stays.
+         * @description Change the schema of a data set. Its name and its history stay.
          */
         put: operations["edit_api_v1_admin_datasets__dataset__put"];
         post?: never;
@@ -893,7 +893,7 @@ export interface paths {
         put?: never;
         /**
          * Check
-         * @description Whether a schema is right, and where it is not, without opening or changing anything.
+         * @description Check a schema, without opening or changing anything.
          */
         post: operations["check_api_v1_admin_schema_check_post"];
         delete?: never;
@@ -913,7 +913,7 @@ export interface paths {
         put?: never;
         /**
          * Review
-         * @description How the rows fit a schema, with what is left out, clamped or misspelt. Not private; audited.
+         * @description How the rows fit a schema: rows left out, values capped or misspelt. Not private; audited.
          */
         post: operations["review_api_v1_admin_schema_review_post"];
         delete?: never;
@@ -931,7 +931,7 @@ export interface paths {
         };
         /**
          * Files
-         * @description Data files that a new data set may have. Their names only.
+         * @description The names of the data files that a new data set can use.
          */
         get: operations["files_api_v1_admin_files_get"];
         put?: never;
@@ -972,13 +972,13 @@ export interface paths {
         get?: never;
         /**
          * Upload
-         * @description Keep a CSV or Parquet file in the server's data folder. One that is there is never replaced.
+         * @description Store a CSV or Parquet file in the server's data folder. Never replaces an existing file.
          */
         put: operations["upload_api_v1_admin_files__file__put"];
         post?: never;
         /**
          * Remove File
-         * @description Remove an uploaded file for good; refused while a data set is declared on it.
+         * @description Delete an uploaded file. Refused while a data set uses it.
          */
         delete: operations["remove_file_api_v1_admin_files__file__delete"];
         options?: never;
@@ -1059,9 +1059,9 @@ export interface paths {
         };
         /**
          * Verify
-         * @description Recompute the log's chain of hashes, and hold the ledger against it.
+         * @description Recompute the log's chain of hashes, and compare the ledger with it.
          *
-         *     Of a long log only what was added since this server last found it intact, unless `full`.
+         *     A long log is checked only from the last verified record on, unless `full`.
          */
         get: operations["verify_api_v1_admin_audit_verify_get"];
         put?: never;
@@ -1144,6 +1144,7 @@ export interface components {
             title: string;
             /** Caption */
             caption: string;
+            finding: components["schemas"]["FindingPayload"];
             /** Sql */
             sql: string;
             /** Rho */
@@ -1206,8 +1207,6 @@ export interface components {
             aggregate: "count" | "sum" | "avg" | "var_samp" | "var_pop" | "stddev_samp" | "stddev_pop" | "persons" | "quantile" | "formula";
             /** Column */
             column: string | null;
-            /** Subject */
-            subject: string;
             /** Rows Counted */
             rows_counted: string;
             /** Percent */
@@ -1233,6 +1232,7 @@ export interface components {
             title: string;
             /** Caption */
             caption: string;
+            finding: components["schemas"]["FindingPayload"];
             /** Sql */
             sql: string;
             /** Rho */
@@ -1275,19 +1275,20 @@ export interface components {
             /** Parts */
             parts: components["schemas"]["AnswerPart"][];
         };
-        /** Ask */
+        /**
+         * Ask
+         * @description Without rho and epsilon the price is the schema's default_rho, if that is declared.
+         */
         Ask: {
+            /** Rho */
+            rho?: number | null;
+            /** Epsilon */
+            epsilon?: number | null;
             /**
              * Sql
              * @example SELECT sex, COUNT(*) FROM adult GROUP BY sex
              */
             sql: string;
-            /**
-             * Rho
-             * @description Privacy budget in zCDP, the price of the request.
-             * @example 0.1
-             */
-            rho: number;
             /**
              * Confidence
              * @default 0.95
@@ -1508,7 +1509,7 @@ export interface components {
         };
         /**
          * DataFileList
-         * @description `most_bytes` is what one upload may have; 0: none is taken.
+         * @description `most_bytes` is the largest size of an upload; 0 means that the server accepts none.
          */
         DataFileList: {
             /** Files */
@@ -1570,14 +1571,12 @@ export interface components {
         };
         /** Discover */
         Discover: {
+            /** Rho */
+            rho?: number | null;
+            /** Epsilon */
+            epsilon?: number | null;
             /** Column */
             column: string;
-            /**
-             * Rho
-             * @description Privacy budget in zCDP, the price of the request.
-             * @example 0.1
-             */
-            rho: number;
             /** Delta */
             delta?: number | null;
             /** Expected Key */
@@ -1672,7 +1671,7 @@ export interface components {
             compare?: "difference" | "ratio" | "share";
             /**
              * At Least
-             * @description What it is compared with: 0, for a ratio 1, for a share an even one.
+             * @description The number to compare with. Default: 0; for a ratio, 1; for a share, an even share.
              */
             at_least?: number | null;
             /**
@@ -1693,13 +1692,15 @@ export interface components {
             population?: boolean;
             /** Chart Width */
             chart_width?: number | null;
+            /** Rho */
+            rho?: number | null;
+            /** Epsilon */
+            epsilon?: number | null;
             /**
              * K
              * @default 5
              */
             k?: number;
-            /** Rho */
-            rho?: number | null;
             /** Explain Confidence */
             explain_confidence?: number | null;
             /**
@@ -1711,7 +1712,7 @@ export interface components {
             split?: number[] | "best" | null;
             /**
              * Lower Share
-             * @description Of the ρ for ranks, the part for their lower bounds; null: 0.1, the paper's η.
+             * @description The part of the rank budget that goes to lower bounds (η in the paper). null means 0.1.
              */
             lower_share?: number | null;
             /**
@@ -1722,7 +1723,7 @@ export interface components {
             sensitivity?: "tight" | "paper";
             /**
              * Distinct
-             * @description Fold conditions that say nearly the same; null: where they have several columns.
+             * @description Merge nearly identical conditions. null means only if conditions use several columns.
              */
             distinct?: boolean | null;
             /**
@@ -1758,6 +1759,16 @@ export interface components {
             gap_without_low: number | null;
             /** Gap Without High */
             gap_without_high: number | null;
+            /** Share Removed */
+            share_removed: [
+                number,
+                number
+            ] | null;
+            /**
+             * Effect
+             * @enum {string}
+             */
+            effect: "shrinks" | "widens" | "unclear";
             /** Folded */
             folded: components["schemas"]["FoldedPayload"][];
             /** Folded Text */
@@ -1766,6 +1777,8 @@ export interface components {
             label: string;
             /** Unclear */
             unclear: boolean;
+            /** Effect Text */
+            effect_text: string;
             /** Sentence */
             sentence: string;
             /** Influence Text */
@@ -1790,8 +1803,9 @@ export interface components {
             id: number | string;
             /** Title */
             title: string;
-            /** Headline */
-            headline: string;
+            finding: components["schemas"]["FindingPayload"];
+            /** Order Note */
+            order_note: string;
             /** Caption */
             caption: string;
             question: components["schemas"]["QuestionPayload"];
@@ -1822,10 +1836,8 @@ export interface components {
             rows: components["schemas"]["ExplanationLine"][];
             /** Shaped By */
             shaped_by: string[];
-            /** Meaning */
-            meaning: string[];
-            /** Notes */
-            notes: string[];
+            /** By Influence */
+            by_influence: boolean;
             /** Spends */
             spends: components["schemas"]["SpendPayload"][];
             budget: components["schemas"]["BudgetFigures"];
@@ -1834,8 +1846,8 @@ export interface components {
             chart?: {
                 [key: string]: unknown;
             };
-            /** Gap Chart */
-            gap_chart?: {
+            /** Influence Chart */
+            influence_chart?: {
                 [key: string]: unknown;
             } | null;
             truth?: components["schemas"]["TruthPayload"];
@@ -1894,7 +1906,7 @@ export interface components {
             predicates?: string[] | null;
             /**
              * Nested
-             * @description Conjunctions of fewer conditions too: what a story is prepared with.
+             * @description Also include combinations of fewer conditions. Stories need this.
              * @default false
              */
             nested?: boolean;
@@ -1915,6 +1927,20 @@ export interface components {
             columns: components["schemas"]["FileColumn"][];
             /** Note */
             note: string;
+        };
+        /**
+         * FindingPayload
+         * @description The answer first: what every face shows before anything else.
+         */
+        FindingPayload: {
+            /** Headline */
+            headline: string;
+            /** Support */
+            support: string;
+            /** Caveat */
+            caveat: string;
+            /** Notes */
+            notes: string[];
         };
         /**
          * FoldedPayload
@@ -2014,6 +2040,8 @@ export interface components {
             low: number | null;
             /** High */
             high: number | null;
+            /** Unknown */
+            unknown: boolean;
             /** Noise Scale */
             noise_scale: number | null;
             in_general?: components["schemas"]["GeneralPayload"];
@@ -2149,12 +2177,10 @@ export interface components {
         };
         /** MeasureQuality */
         MeasureQuality: {
-            /**
-             * Rho
-             * @description Privacy budget in zCDP, the price of the request.
-             * @example 0.1
-             */
-            rho: number;
+            /** Rho */
+            rho?: number | null;
+            /** Epsilon */
+            epsilon?: number | null;
             /**
              * Confidence
              * @default 0.95
@@ -2204,8 +2230,6 @@ export interface components {
             aggregate: "count" | "sum" | "avg" | "var_samp" | "var_pop" | "stddev_samp" | "stddev_pop" | "persons" | "quantile" | "formula";
             /** Column */
             column: string | null;
-            /** Subject */
-            subject: string;
             /** Rows Counted */
             rows_counted: string;
             /** Percent */
@@ -2218,6 +2242,8 @@ export interface components {
             low: (number | null)[];
             /** High */
             high: (number | null)[];
+            /** Unknown */
+            unknown: boolean[] | null;
             /** Estimate Text */
             estimate_text: string[] | null;
             /** Interval Text */
@@ -2244,16 +2270,14 @@ export interface components {
         };
         /** Prepare */
         Prepare: {
+            /** Rho */
+            rho?: number | null;
+            /** Epsilon */
+            epsilon?: number | null;
             /** Answer */
             answer: number | string;
             /** Of */
             of?: string | null;
-            /**
-             * Rho
-             * @description Privacy budget in zCDP, the price of the request.
-             * @example 0.1
-             */
-            rho: number;
             /**
              * @default {
              *       "exclude": [],
@@ -2297,7 +2321,7 @@ export interface components {
         };
         /**
          * PreviewExplanation
-         * @description With `relative`, `ranks` or `precision` in place of `rho`: at the least price that gives it.
+         * @description With `relative`, `ranks` or `precision` in place of a price: at the least price that gives it.
          */
         PreviewExplanation: {
             /** Answer */
@@ -2331,7 +2355,7 @@ export interface components {
             compare?: "difference" | "ratio" | "share";
             /**
              * At Least
-             * @description What it is compared with: 0, for a ratio 1, for a share an even one.
+             * @description The number to compare with. Default: 0; for a ratio, 1; for a share, an even share.
              */
             at_least?: number | null;
             /**
@@ -2352,13 +2376,15 @@ export interface components {
             population?: boolean;
             /** Chart Width */
             chart_width?: number | null;
+            /** Rho */
+            rho?: number | null;
+            /** Epsilon */
+            epsilon?: number | null;
             /**
              * K
              * @default 5
              */
             k?: number;
-            /** Rho */
-            rho?: number | null;
             /** Explain Confidence */
             explain_confidence?: number | null;
             /**
@@ -2370,7 +2396,7 @@ export interface components {
             split?: number[] | "best" | null;
             /**
              * Lower Share
-             * @description Of the ρ for ranks, the part for their lower bounds; null: 0.1, the paper's η.
+             * @description The part of the rank budget that goes to lower bounds (η in the paper). null means 0.1.
              */
             lower_share?: number | null;
             /**
@@ -2381,7 +2407,7 @@ export interface components {
             sensitivity?: "tight" | "paper";
             /**
              * Distinct
-             * @description Fold conditions that say nearly the same; null: where they have several columns.
+             * @description Merge nearly identical conditions. null means only if conditions use several columns.
              */
             distinct?: boolean | null;
             /**
@@ -2395,23 +2421,23 @@ export interface components {
             expected_key?: string | null;
             /**
              * Prices
-             * @description Other prices, to be told what each would buy.
+             * @description Other prices. The response shows the precision of each.
              * @default []
              */
             prices?: number[];
             /**
              * Relative
-             * @description Influences within so much of the gap: 0.02 for 2%.
+             * @description The accuracy of the effects, as a share of the gap: 0.02 is 2%.
              */
             relative?: number | null;
             /**
              * Ranks
-             * @description Rank intervals of so many places on average; needs a preparation.
+             * @description The average width of the rank intervals, in places. Needs a prepared answer.
              */
             ranks?: number | null;
             /**
              * Precision
-             * @description The share of the k that is right; needs a preparation.
+             * @description The share of the k conditions shown that is right. Needs a prepared answer.
              */
             precision?: number | null;
         };
@@ -2419,6 +2445,7 @@ export interface components {
          * PreviewPayload
          * @description `summary` is the price in a sentence, `expected` the precision; `words` tells the price at length.
          *
+         *     `epsilon` is the price's own ε at the declared δ, however `rho` was chosen.
          *     `shaped_by` are the declarations that will shape the numbers, with what is inferred of expressions.
          */
         PreviewPayload: {
@@ -2429,6 +2456,8 @@ export interface components {
             kind: "preview";
             /** Rho */
             rho: number;
+            /** Epsilon */
+            epsilon: number;
             /** Free */
             free: boolean;
             /** Affordable */
@@ -2457,17 +2486,15 @@ export interface components {
         };
         /** PreviewQuery */
         PreviewQuery: {
+            /** Rho */
+            rho?: number | null;
+            /** Epsilon */
+            epsilon?: number | null;
             /**
              * Sql
              * @example SELECT sex, COUNT(*) FROM adult GROUP BY sex
              */
             sql: string;
-            /**
-             * Rho
-             * @description Privacy budget in zCDP, the price of the request.
-             * @example 0.1
-             */
-            rho: number;
             /**
              * Confidence
              * @default 0.95
@@ -2485,7 +2512,7 @@ export interface components {
             expected_key?: string | null;
             /**
              * Prices
-             * @description Other prices, to be told what each would buy.
+             * @description Other prices. The response shows the precision of each.
              * @default []
              */
             prices?: number[];
@@ -2523,7 +2550,7 @@ export interface components {
             compare?: "difference" | "ratio" | "share";
             /**
              * At Least
-             * @description What it is compared with: 0, for a ratio 1, for a share an even one.
+             * @description The number to compare with. Default: 0; for a ratio, 1; for a share, an even share.
              */
             at_least?: number | null;
             /**
@@ -2557,9 +2584,11 @@ export interface components {
             exclude?: string[];
             /** Rho */
             rho?: number | null;
+            /** Epsilon */
+            epsilon?: number | null;
             /**
              * Prices
-             * @description Other prices, to be told what each would buy.
+             * @description Other prices. The response shows the precision of each.
              * @default []
              */
             prices?: number[];
@@ -2580,7 +2609,7 @@ export interface components {
         };
         /**
          * PricedPreview
-         * @description A preview beside the prices to compare; `doubt` is said before spending, if there is any.
+         * @description A preview with the prices to compare. `doubt` is a warning to show before spending, or empty.
          */
         PricedPreview: {
             /**
@@ -2590,6 +2619,8 @@ export interface components {
             kind: "preview";
             /** Rho */
             rho: number;
+            /** Epsilon */
+            epsilon: number;
             /** Free */
             free: boolean;
             /** Affordable */
@@ -2742,10 +2773,13 @@ export interface components {
             method: string;
             /** Verdict */
             verdict: string;
-            /** Finding */
-            finding: string;
+            /** Title */
+            title: string;
+            finding: components["schemas"]["FindingPayload"];
             /** Note */
             note: string;
+            /** Sharpened */
+            sharpened: string;
             /** Shaped By */
             shaped_by: string[];
             /** Prepared */
@@ -2834,7 +2868,7 @@ export interface components {
             compare?: "difference" | "ratio" | "share";
             /**
              * At Least
-             * @description What it is compared with: 0, for a ratio 1, for a share an even one.
+             * @description The number to compare with. Default: 0; for a ratio, 1; for a share, an even share.
              */
             at_least?: number | null;
             /**
@@ -2855,13 +2889,15 @@ export interface components {
             population?: boolean;
             /** Chart Width */
             chart_width?: number | null;
+            /** Rho */
+            rho?: number | null;
+            /** Epsilon */
+            epsilon?: number | null;
             /**
              * K
              * @default 5
              */
             k?: number;
-            /** Rho */
-            rho?: number | null;
             /** Explain Confidence */
             explain_confidence?: number | null;
             /**
@@ -2873,7 +2909,7 @@ export interface components {
             split?: number[] | "best" | null;
             /**
              * Lower Share
-             * @description Of the ρ for ranks, the part for their lower bounds; null: 0.1, the paper's η.
+             * @description The part of the rank budget that goes to lower bounds (η in the paper). null means 0.1.
              */
             lower_share?: number | null;
             /**
@@ -2884,7 +2920,7 @@ export interface components {
             sensitivity?: "tight" | "paper";
             /**
              * Distinct
-             * @description Fold conditions that say nearly the same; null: where they have several columns.
+             * @description Merge nearly identical conditions. null means only if conditions use several columns.
              */
             distinct?: boolean | null;
             /**
@@ -2898,13 +2934,13 @@ export interface components {
             expected_key?: string | null;
             /**
              * Story
-             * @description Also the story of the question, which the answer must be prepared for; its conditions are on the attributes of the family.
+             * @description Also return the story of the question. The answer must be prepared for stories. The story's conditions use the attributes of the family.
              * @default false
              */
             story?: boolean;
             /**
              * Order
-             * @description Of the answer's groups.
+             * @description The order of the answer's groups in the chart.
              * @default given
              * @enum {string}
              */
@@ -2921,7 +2957,7 @@ export interface components {
             toml: string;
             /**
              * Dataset
-             * @description Whose schema; null: a new one's.
+             * @description The data set whose schema this is. null means a new data set.
              */
             dataset?: string | null;
         };
@@ -3141,14 +3177,13 @@ export interface components {
             free: boolean;
             /** Private */
             private: boolean;
+            finding: components["schemas"]["FindingPayload"];
             /** Sentences */
             sentences: string[];
             /** Rows */
             rows: components["schemas"]["StoryBranch"][];
             /** Shaped By */
             shaped_by: string[];
-            /** Notes */
-            notes: string[];
             /** Spends */
             spends: components["schemas"]["SpendPayload"][];
             budget: components["schemas"]["BudgetFigures"];
@@ -3221,7 +3256,7 @@ export interface components {
             compare?: "difference" | "ratio" | "share";
             /**
              * At Least
-             * @description What it is compared with: 0, for a ratio 1, for a share an even one.
+             * @description The number to compare with. Default: 0; for a ratio, 1; for a share, an even share.
              */
             at_least?: number | null;
             /**
@@ -3439,7 +3474,7 @@ export interface components {
             compare?: "difference" | "ratio" | "share";
             /**
              * At Least
-             * @description What it is compared with: 0, for a ratio 1, for a share an even one.
+             * @description The number to compare with. Default: 0; for a ratio, 1; for a share, an even share.
              */
             at_least?: number | null;
             /**
@@ -3494,7 +3529,7 @@ export interface components {
             compare?: "difference" | "ratio" | "share";
             /**
              * At Least
-             * @description What it is compared with: 0, for a ratio 1, for a share an even one.
+             * @description The number to compare with. Default: 0; for a ratio, 1; for a share, an even share.
              */
             at_least?: number | null;
             /**
@@ -3561,7 +3596,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Requests can be answered, at least of some data sets. */
+            /** @description The server can answer requests, at least for some data sets. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3570,7 +3605,7 @@ export interface operations {
                     "application/json": components["schemas"]["Ready"];
                 };
             };
-            /** @description Requests would fail now; see checks. */
+            /** @description Requests would fail now. See checks. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3599,7 +3634,7 @@ export interface operations {
                     "text/plain": string;
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3608,7 +3643,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3617,7 +3652,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3626,7 +3661,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3644,7 +3679,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -3653,7 +3688,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3673,7 +3708,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Also when not signed in: then name is null. */
+            /** @description Your identity; name is null if you are not signed in. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3682,7 +3717,7 @@ export interface operations {
                     "application/json": components["schemas"]["Me"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3691,7 +3726,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3700,7 +3735,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3709,7 +3744,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3727,7 +3762,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -3736,7 +3771,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3760,7 +3795,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Signed in; a cookie comes along. */
+            /** @description Signed in. The response sets a cookie. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3769,7 +3804,7 @@ export interface operations {
                     "application/json": components["schemas"]["Me"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3778,7 +3813,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3787,7 +3822,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3796,7 +3831,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3814,7 +3849,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -3823,7 +3858,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3850,7 +3885,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3859,7 +3894,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3868,7 +3903,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3877,7 +3912,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3895,7 +3930,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -3904,7 +3939,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3924,7 +3959,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As asked. */
+            /** @description The result. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3933,7 +3968,7 @@ export interface operations {
                     "application/json": components["schemas"]["Datasets"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3942,7 +3977,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3951,7 +3986,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3960,7 +3995,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3978,7 +4013,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -3987,7 +4022,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4010,7 +4045,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As asked. */
+            /** @description The result. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4019,7 +4054,7 @@ export interface operations {
                     "application/json": components["schemas"]["DatasetPayload"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4028,7 +4063,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4037,7 +4072,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4046,7 +4081,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4064,7 +4099,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -4073,7 +4108,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4096,7 +4131,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As asked. */
+            /** @description The result. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4105,7 +4140,7 @@ export interface operations {
                     "application/json": components["schemas"]["BudgetPayload"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4114,7 +4149,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4123,7 +4158,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4132,7 +4167,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4150,7 +4185,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -4159,7 +4194,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4195,7 +4230,7 @@ export interface operations {
                     "application/json": components["schemas"]["PricedPreview"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4204,7 +4239,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4213,7 +4248,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4222,7 +4257,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4231,7 +4266,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            /** @description The budget is too small, the result is not stored, or the data changed. Nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -4249,7 +4284,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -4258,7 +4293,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4272,7 +4307,7 @@ export interface operations {
     query_api_v1_datasets__dataset__query_post: {
         parameters: {
             query?: {
-                /** @description The answer by groups, by columns, or its bare release as a remote client reads it. */
+                /** @description The form of the answer: one object per group, one list per field, or the stored result alone, for a remote client. */
                 form?: "shown" | "columns" | "release";
             };
             header?: never;
@@ -4288,7 +4323,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer, or its release. */
+            /** @description The answer, or the stored result alone. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4297,7 +4332,7 @@ export interface operations {
                     "application/json": components["schemas"]["AnswerPayload"] | components["schemas"]["AnswerColumns"] | components["schemas"]["ClientRelease"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4306,7 +4341,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4315,7 +4350,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4324,7 +4359,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4333,7 +4368,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            /** @description The budget is too small, the result is not stored, or the data changed. Nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -4351,7 +4386,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -4360,7 +4395,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Failed. If budget was reserved, the charge stays, and the message says so. */
+            /** @description The server failed. If the request was charged, the message says so, and the charge stays. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -4369,7 +4404,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4383,21 +4418,21 @@ export interface operations {
     answer_api_v1_datasets__dataset__answers__entry__get: {
         parameters: {
             query?: {
-                /** @description Of the intervals shown. */
+                /** @description The confidence of the intervals shown. */
                 confidence?: number;
-                /** @description Also what holds in the population that the rows were drawn from. */
+                /** @description Also show intervals for the population that the rows were drawn from. */
                 population?: boolean;
                 /** @description If given, a Vega-Lite chart of this width comes along. */
                 chart_width?: number | null;
                 chart_order?: "given" | "high" | "low" | "name";
-                /** @description Of several values, by whose a chart is ordered. */
+                /** @description If the answer has several values: the one to sort by. */
                 chart_order_of?: string | null;
-                /** @description Each group with its fields, or a list for each field: smaller for many groups. */
+                /** @description The form of the answer: one object per group, or one list per field. Lists are smaller if there are many groups. */
                 form?: "shown" | "columns";
             };
             header?: never;
             path: {
-                /** @description A number of the history, as its line has it: 3, or 3@ann for one of ann's. */
+                /** @description The number of a line in the history: 3, or 3@ann for a line of ann's history. */
                 entry: string;
                 /** @description The data set's name. */
                 dataset: string;
@@ -4415,7 +4450,7 @@ export interface operations {
                     "application/json": components["schemas"]["AnswerPayload"] | components["schemas"]["AnswerColumns"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4424,7 +4459,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4433,7 +4468,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4442,7 +4477,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4451,7 +4486,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            /** @description The budget is too small, the result is not stored, or the data changed. Nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -4469,7 +4504,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -4478,7 +4513,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4514,7 +4549,7 @@ export interface operations {
                     "application/json": components["schemas"]["QuestionPayload"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4523,7 +4558,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4532,7 +4567,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4541,7 +4576,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4550,7 +4585,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            /** @description The budget is too small, the result is not stored, or the data changed. Nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -4568,7 +4603,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -4577,7 +4612,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4593,7 +4628,7 @@ export interface operations {
             query?: {
                 /** @description Only lines before the one with this number. */
                 before?: string | null;
-                /** @description At most so many lines. */
+                /** @description The largest number of lines to return. */
                 limit?: number;
                 /** @description Only lines that contain this text, in any case of letters. */
                 find?: string;
@@ -4616,7 +4651,7 @@ export interface operations {
                     "application/json": components["schemas"]["HistoryPayload"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4625,7 +4660,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4634,7 +4669,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4643,7 +4678,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4661,7 +4696,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -4670,7 +4705,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4686,7 +4721,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description A number of the history, as its line has it: 3, or 3@ann for one of ann's. */
+                /** @description The number of a line in the history: 3, or 3@ann for a line of ann's history. */
                 entry: string;
                 /** @description The data set's name. */
                 dataset: string;
@@ -4695,7 +4730,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The release. */
+            /** @description The stored result. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4704,7 +4739,7 @@ export interface operations {
                     "application/json": components["schemas"]["ReleasePayload"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4713,7 +4748,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4722,7 +4757,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4731,7 +4766,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4740,7 +4775,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            /** @description The budget is too small, the result is not stored, or the data changed. Nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -4758,7 +4793,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -4767,7 +4802,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4795,7 +4830,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The release. */
+            /** @description The stored result. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4804,7 +4839,7 @@ export interface operations {
                     "application/json": components["schemas"]["ReleasePayload"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4813,7 +4848,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4822,7 +4857,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4831,7 +4866,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4840,7 +4875,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            /** @description The budget is too small, the result is not stored, or the data changed. Nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -4858,7 +4893,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -4867,7 +4902,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4902,7 +4937,7 @@ export interface operations {
                     "application/json": components["schemas"]["HistoryPayload"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4911,7 +4946,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4920,7 +4955,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4929,7 +4964,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4938,7 +4973,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            /** @description The budget is too small, the result is not stored, or the data changed. Nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -4956,7 +4991,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -4965,7 +5000,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5001,7 +5036,7 @@ export interface operations {
                     "application/json": components["schemas"]["PreviewPayload"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5010,7 +5045,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5019,7 +5054,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5028,7 +5063,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5037,7 +5072,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            /** @description The budget is too small, the result is not stored, or the data changed. Nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5055,7 +5090,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5064,7 +5099,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5078,7 +5113,7 @@ export interface operations {
     stored_quality_api_v1_datasets__dataset__quality_get: {
         parameters: {
             query?: {
-                /** @description Of the intervals shown. */
+                /** @description The confidence of the intervals shown. */
                 confidence?: number;
             };
             header?: never;
@@ -5099,7 +5134,7 @@ export interface operations {
                     "application/json": components["schemas"]["BoughtQuality"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5108,7 +5143,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5117,7 +5152,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5126,7 +5161,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5135,7 +5170,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            /** @description The budget is too small, the result is not stored, or the data changed. Nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5153,7 +5188,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5162,7 +5197,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5176,7 +5211,7 @@ export interface operations {
     quality_api_v1_datasets__dataset__quality_post: {
         parameters: {
             query?: {
-                /** @description The result as a page shows it, or the bare release as a remote client reads it. */
+                /** @description The form of the result: as the page shows it, or the stored result alone, for a remote client. */
                 form?: "shown" | "release";
             };
             header?: never;
@@ -5192,7 +5227,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The shares, or their release. */
+            /** @description The shares, or the stored result alone. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5201,7 +5236,7 @@ export interface operations {
                     "application/json": components["schemas"]["QualityPayload"] | components["schemas"]["ClientRelease"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5210,7 +5245,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5219,7 +5254,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5228,7 +5263,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5237,7 +5272,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            /** @description The budget is too small, the result is not stored, or the data changed. Nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5255,7 +5290,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5264,7 +5299,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Failed. If budget was reserved, the charge stays, and the message says so. */
+            /** @description The server failed. If the request was charged, the message says so, and the charge stays. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -5273,7 +5308,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5309,7 +5344,7 @@ export interface operations {
                     "application/json": components["schemas"]["PreviewPayload"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5318,7 +5353,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5327,7 +5362,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5336,7 +5371,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5345,7 +5380,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            /** @description The budget is too small, the result is not stored, or the data changed. Nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5363,7 +5398,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5372,7 +5407,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5386,7 +5421,7 @@ export interface operations {
     discover_api_v1_datasets__dataset__discover_post: {
         parameters: {
             query?: {
-                /** @description The result as a page shows it, or the bare release as a remote client reads it. */
+                /** @description The form of the result: as the page shows it, or the stored result alone, for a remote client. */
                 form?: "shown" | "release";
             };
             header?: never;
@@ -5402,7 +5437,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The values, or their release. */
+            /** @description The values, or the stored result alone. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5411,7 +5446,7 @@ export interface operations {
                     "application/json": components["schemas"]["DiscoveryPayload"] | components["schemas"]["ClientRelease"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5420,7 +5455,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5429,7 +5464,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5438,7 +5473,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5447,7 +5482,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            /** @description The budget is too small, the result is not stored, or the data changed. Nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5465,7 +5500,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5474,7 +5509,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Failed. If budget was reserved, the charge stays, and the message says so. */
+            /** @description The server failed. If the request was charged, the message says so, and the charge stays. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -5483,7 +5518,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5519,7 +5554,7 @@ export interface operations {
                     "application/json": components["schemas"]["PreviewPayload"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5528,7 +5563,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5537,7 +5572,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5546,7 +5581,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5555,7 +5590,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            /** @description The budget is too small, the result is not stored, or the data changed. Nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5573,7 +5608,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5582,7 +5617,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5598,7 +5633,7 @@ export interface operations {
             query?: {
                 /** @description Seconds to wait for the end. */
                 wait?: number;
-                /** @description The result as a page shows it, or the bare release as a remote client reads it. */
+                /** @description The form of the result: as the page shows it, or the stored result alone, for a remote client. */
                 form?: "shown" | "release";
             };
             header?: never;
@@ -5623,7 +5658,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobPayload"];
                 };
             };
-            /** @description Not done yet; ask for the job again. */
+            /** @description Not finished yet. Ask for the job again. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -5632,7 +5667,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobPayload"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5641,7 +5676,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5650,7 +5685,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5659,7 +5694,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5668,7 +5703,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            /** @description The budget is too small, the result is not stored, or the data changed. Nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5686,7 +5721,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5695,7 +5730,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Failed. If budget was reserved, the charge stays, and the message says so. */
+            /** @description The server failed. If the request was charged, the message says so, and the charge stays. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -5704,7 +5739,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5740,7 +5775,7 @@ export interface operations {
                     "application/json": components["schemas"]["PricedPreview"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5749,7 +5784,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5758,7 +5793,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5767,7 +5802,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5776,7 +5811,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            /** @description The budget is too small, the result is not stored, or the data changed. Nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5794,7 +5829,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5803,7 +5838,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5819,7 +5854,7 @@ export interface operations {
             query?: {
                 /** @description Seconds to wait for the end. */
                 wait?: number;
-                /** @description The result as a page shows it, or the bare release as a remote client reads it. */
+                /** @description The form of the result: as the page shows it, or the stored result alone, for a remote client. */
                 form?: "shown" | "release";
             };
             header?: never;
@@ -5844,7 +5879,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobPayload"];
                 };
             };
-            /** @description Not done yet; ask for the job again. */
+            /** @description Not finished yet. Ask for the job again. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -5853,7 +5888,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobPayload"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5862,7 +5897,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5871,7 +5906,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5880,7 +5915,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5889,7 +5924,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            /** @description The budget is too small, the result is not stored, or the data changed. Nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5907,7 +5942,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5916,7 +5951,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Failed. If budget was reserved, the charge stays, and the message says so. */
+            /** @description The server failed. If the request was charged, the message says so, and the charge stays. */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -5925,7 +5960,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5961,7 +5996,7 @@ export interface operations {
                     "application/json": components["schemas"]["PricedPreview"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5970,7 +6005,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5979,7 +6014,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5988,7 +6023,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5997,7 +6032,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            /** @description The budget is too small, the result is not stored, or the data changed. Nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -6015,7 +6050,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6024,7 +6059,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6060,7 +6095,7 @@ export interface operations {
                     "application/json": components["schemas"]["StoryPayload"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6069,7 +6104,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6078,7 +6113,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6087,7 +6122,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6096,7 +6131,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            /** @description The budget is too small, the result is not stored, or the data changed. Nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -6114,7 +6149,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6123,7 +6158,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6159,7 +6194,7 @@ export interface operations {
                     "text/html": string;
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6168,7 +6203,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6177,7 +6212,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6186,7 +6221,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6195,7 +6230,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            /** @description The budget is too small, the result is not stored, or the data changed. Nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -6213,7 +6248,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6222,7 +6257,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6254,7 +6289,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobList"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6263,7 +6298,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6272,7 +6307,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6281,7 +6316,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6299,7 +6334,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6308,7 +6343,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6324,12 +6359,12 @@ export interface operations {
             query?: {
                 /** @description Seconds to wait for the end. */
                 wait?: number;
-                /** @description The result as a page shows it, or the bare release as a remote client reads it. */
+                /** @description The form of the result: as the page shows it, or the stored result alone, for a remote client. */
                 form?: "shown" | "release";
             };
             header?: never;
             path: {
-                /** @description As told when it began. */
+                /** @description The job's id, as returned when the job began. */
                 job: string;
             };
             cookie?: never;
@@ -6345,7 +6380,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobPayload"];
                 };
             };
-            /** @description Not done yet; ask for the job again. */
+            /** @description Not finished yet. Ask for the job again. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -6354,7 +6389,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobPayload"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6363,7 +6398,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6372,7 +6407,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6381,7 +6416,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6390,7 +6425,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            /** @description The budget is too small, the result is not stored, or the data changed. Nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -6408,7 +6443,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6417,7 +6452,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6433,7 +6468,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description As told when it began. */
+                /** @description The job's id, as returned when the job began. */
                 job: string;
             };
             cookie?: never;
@@ -6449,7 +6484,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobPayload"];
                 };
             };
-            /** @description Not done yet; ask for the job again. */
+            /** @description Not finished yet. Ask for the job again. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -6458,7 +6493,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobPayload"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6467,7 +6502,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6476,7 +6511,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6485,7 +6520,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6494,7 +6529,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            /** @description The budget is too small, the result is not stored, or the data changed. Nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -6512,7 +6547,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6521,7 +6556,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6535,14 +6570,14 @@ export interface operations {
     answer_truth_api_v1_datasets__dataset__answers__entry__truth_get: {
         parameters: {
             query?: {
-                /** @description Of the intervals shown. */
+                /** @description The confidence of the intervals shown. */
                 confidence?: number;
-                /** @description One value of the answer, as SQL writes it; all without. */
+                /** @description One value of the answer, as SQL writes it; leave out for all. */
                 of?: string | null;
             };
             header?: never;
             path: {
-                /** @description A number of the history, as its line has it: 3, or 3@ann for one of ann's. */
+                /** @description The number of a line in the history: 3, or 3@ann for a line of ann's history. */
                 entry: string;
                 /** @description The data set's name. */
                 dataset: string;
@@ -6560,7 +6595,7 @@ export interface operations {
                     "application/json": components["schemas"]["TruthPayload"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6569,7 +6604,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6578,7 +6613,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6587,7 +6622,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6596,7 +6631,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            /** @description The budget is too small, the result is not stored, or the data changed. Nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -6614,7 +6649,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6623,7 +6658,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6659,7 +6694,7 @@ export interface operations {
                     "application/json": components["schemas"]["TruthPayload"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6668,7 +6703,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6677,7 +6712,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6686,7 +6721,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6695,7 +6730,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            /** @description The budget is too small, the result is not stored, or the data changed. Nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -6713,7 +6748,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6722,7 +6757,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6758,7 +6793,7 @@ export interface operations {
                     "application/json": components["schemas"]["TruthPayload"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6767,7 +6802,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6776,7 +6811,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6785,7 +6820,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6794,7 +6829,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            /** @description The budget is too small, the result is not stored, or the data changed. Nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -6812,7 +6847,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6821,7 +6856,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6844,7 +6879,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As asked. */
+            /** @description The result. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6853,7 +6888,7 @@ export interface operations {
                     "application/json": components["schemas"]["Analysts"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6862,7 +6897,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6871,7 +6906,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6880,7 +6915,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6898,7 +6933,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6907,7 +6942,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6936,7 +6971,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description As asked. */
+            /** @description The result. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6945,7 +6980,7 @@ export interface operations {
                     "application/json": components["schemas"]["AllowancePayload"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6954,7 +6989,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6963,7 +6998,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6972,7 +7007,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6990,7 +7025,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6999,7 +7034,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7035,7 +7070,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7044,7 +7079,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7053,7 +7088,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7062,7 +7097,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7080,7 +7115,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7089,7 +7124,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7116,7 +7151,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description As asked. */
+            /** @description The result. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7125,7 +7160,7 @@ export interface operations {
                     "application/json": components["schemas"]["Analysts"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7134,7 +7169,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7143,7 +7178,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7152,7 +7187,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7170,7 +7205,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7179,7 +7214,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7202,7 +7237,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As asked. */
+            /** @description The result. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7211,7 +7246,7 @@ export interface operations {
                     "application/json": components["schemas"]["Use"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7220,7 +7255,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7229,7 +7264,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7238,7 +7273,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7256,7 +7291,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7265,7 +7300,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7288,7 +7323,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As asked. */
+            /** @description The result. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7297,7 +7332,7 @@ export interface operations {
                     "application/json": components["schemas"]["BudgetRequests"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7306,7 +7341,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7315,7 +7350,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7324,7 +7359,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7342,7 +7377,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7351,7 +7386,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7378,7 +7413,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description As asked. */
+            /** @description The result. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7387,7 +7422,7 @@ export interface operations {
                     "application/json": components["schemas"]["BudgetRequests"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7396,7 +7431,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7405,7 +7440,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7414,7 +7449,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7432,7 +7467,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7441,7 +7476,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7457,7 +7492,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description As the list of requests shows it. */
+                /** @description The id in the list of requests. */
                 request: number;
                 /** @description The data set's name. */
                 dataset: string;
@@ -7470,7 +7505,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description As asked. */
+            /** @description The result. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7479,7 +7514,7 @@ export interface operations {
                     "application/json": components["schemas"]["BudgetRequests"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7488,7 +7523,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7497,7 +7532,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7506,7 +7541,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7524,7 +7559,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7533,7 +7568,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7556,7 +7591,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As asked. */
+            /** @description The result. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7565,7 +7600,7 @@ export interface operations {
                     "application/json": components["schemas"]["Shares"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7574,7 +7609,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7583,7 +7618,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7592,7 +7627,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7610,7 +7645,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7619,7 +7654,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7646,7 +7681,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description As asked. */
+            /** @description The result. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7655,7 +7690,7 @@ export interface operations {
                     "application/json": components["schemas"]["Shares"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7664,7 +7699,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7673,7 +7708,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7682,7 +7717,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7700,7 +7735,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7709,7 +7744,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7736,7 +7771,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description As asked. */
+            /** @description The result. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7745,7 +7780,7 @@ export interface operations {
                     "application/json": components["schemas"]["Shares"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7754,7 +7789,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7763,7 +7798,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7772,7 +7807,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7790,7 +7825,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7799,7 +7834,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7819,7 +7854,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As asked. */
+            /** @description The result. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7828,7 +7863,7 @@ export interface operations {
                     "application/json": components["schemas"]["DeclaredList"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7837,7 +7872,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7846,7 +7881,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7855,7 +7890,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7873,7 +7908,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7882,7 +7917,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7915,7 +7950,7 @@ export interface operations {
                     "application/json": components["schemas"]["SchemaText"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7924,7 +7959,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7933,7 +7968,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7942,7 +7977,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7951,7 +7986,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            /** @description The budget is too small, the result is not stored, or the data changed. Nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -7969,7 +8004,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7978,7 +8013,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -8001,7 +8036,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As asked. */
+            /** @description The result. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8010,7 +8045,7 @@ export interface operations {
                     "application/json": components["schemas"]["SchemaText"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8019,7 +8054,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8028,7 +8063,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8037,7 +8072,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8055,7 +8090,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8064,7 +8099,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -8091,7 +8126,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Declared anew and open. */
+            /** @description Changed and open. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8100,7 +8135,7 @@ export interface operations {
                     "application/json": components["schemas"]["SchemaText"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8109,7 +8144,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8118,7 +8153,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8127,7 +8162,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8136,7 +8171,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            /** @description The budget is too small, the result is not stored, or the data changed. Nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -8154,7 +8189,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8163,7 +8198,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -8187,7 +8222,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description As asked. */
+            /** @description The result. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8205,7 +8240,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8214,7 +8249,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8223,7 +8258,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8241,7 +8276,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8250,7 +8285,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -8283,7 +8318,7 @@ export interface operations {
                     "application/json": components["schemas"]["SchemaReview"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8292,7 +8327,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8301,7 +8336,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8310,7 +8345,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8319,7 +8354,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            /** @description The budget is too small, the result is not stored, or the data changed. Nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -8337,7 +8372,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8346,7 +8381,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -8366,7 +8401,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As asked. */
+            /** @description The result. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8375,7 +8410,7 @@ export interface operations {
                     "application/json": components["schemas"]["DataFileList"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8384,7 +8419,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8393,7 +8428,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8402,7 +8437,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8420,7 +8455,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8429,7 +8464,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -8452,7 +8487,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As asked. */
+            /** @description The result. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8461,7 +8496,7 @@ export interface operations {
                     "application/json": components["schemas"]["FileColumns"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8470,7 +8505,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8479,7 +8514,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8488,7 +8523,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8506,7 +8541,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8515,7 +8550,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -8542,7 +8577,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Kept under a new name. */
+            /** @description Stored under a new name. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8551,7 +8586,7 @@ export interface operations {
                     "application/json": components["schemas"]["DataFileLine"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8560,7 +8595,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8569,7 +8604,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8578,7 +8613,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8587,7 +8622,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            /** @description The budget is too small, the result is not stored, or the data changed. Nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -8605,7 +8640,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8614,7 +8649,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -8644,7 +8679,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8653,7 +8688,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8662,7 +8697,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8671,7 +8706,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8680,7 +8715,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            /** @description The budget is too small, the result is not stored, or the data changed. Nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -8698,7 +8733,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8707,7 +8742,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -8727,7 +8762,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As asked. */
+            /** @description The result. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8736,7 +8771,7 @@ export interface operations {
                     "application/json": components["schemas"]["TokenList"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8745,7 +8780,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8754,7 +8789,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8763,7 +8798,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8781,7 +8816,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8790,7 +8825,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -8814,7 +8849,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Made; the text is shown this once. */
+            /** @description Created. The token's text is shown only once. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8823,7 +8858,7 @@ export interface operations {
                     "application/json": components["schemas"]["TokenMade"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8832,7 +8867,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8841,7 +8876,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8850,7 +8885,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8868,7 +8903,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8877,7 +8912,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -8891,12 +8926,12 @@ export interface operations {
     revoke_api_v1_admin_tokens__token__delete: {
         parameters: {
             query?: {
-                /** @description Let the tokens that were made with it live on. */
+                /** @description Keep the tokens that were made with this one. */
                 only?: boolean;
             };
             header?: never;
             path: {
-                /** @description As the list of tokens shows it. */
+                /** @description The id in the list of tokens. */
                 token: string;
             };
             cookie?: never;
@@ -8910,7 +8945,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8919,7 +8954,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8928,7 +8963,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8937,7 +8972,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8955,7 +8990,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8964,7 +8999,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -8980,7 +9015,7 @@ export interface operations {
             query?: {
                 /** @description The id of the last record already seen. */
                 after?: number;
-                /** @description At most so many. */
+                /** @description The largest number of records to return. */
                 limit?: number;
             };
             header?: never;
@@ -8989,7 +9024,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As asked. */
+            /** @description The result. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8998,7 +9033,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuditPayload"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -9007,7 +9042,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9016,7 +9051,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9025,7 +9060,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9043,7 +9078,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9052,7 +9087,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -9068,7 +9103,7 @@ export interface operations {
             query?: {
                 /** @description A head noted down earlier. */
                 head?: string | null;
-                /** @description Everything, not only what was added since it was verified. */
+                /** @description Verify the whole log, not only the records added since the last verification. */
                 full?: boolean;
             };
             header?: never;
@@ -9077,7 +9112,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As asked. */
+            /** @description The result. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9086,7 +9121,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuditVerified"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -9095,7 +9130,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description A valid token is needed. */
+            /** @description No valid token. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9104,7 +9139,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Not for this role, or a forged request. */
+            /** @description Your role may not do this, or another website sent the request. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9113,7 +9148,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description There is no such thing, or it is another's. */
+            /** @description It does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9131,7 +9166,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Too many requests; see Retry-After. */
+            /** @description Too many requests. See Retry-After. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9140,7 +9175,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            /** @description The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not charged twice. */
             503: {
                 headers: {
                     [name: string]: unknown;

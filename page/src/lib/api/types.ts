@@ -37,6 +37,9 @@ export interface PreviewRow {
   mechanism?: string;
   reason?: string;
 }
+/** What a result says, in the words that every face shows first. */
+export type Finding = Schemas['FindingPayload'];
+
 /** Queries and explanations come with the prices to compare and what they protect. */
 export type Preview = Omit<Schemas['PreviewPayload'], 'rows'> & { rows: PreviewRow[] } & Partial<
     Pick<Schemas['PricedPreview'], 'levels' | 'protection' | 'tells' | 'doubt'>
@@ -60,9 +63,9 @@ export type Family = Required<Schemas['Family']>;
 export type PrepareRequest = Schemas['Prepare'];
 export type ExplainRequest = Schemas['Explain'];
 export type Prepared = Schemas['PreparedPayload'];
-export type Explanation = Charted<Omit<Schemas['ExplanationPayload'], 'question' | 'gap_chart'>> & {
+export type Explanation = Charted<Omit<Schemas['ExplanationPayload'], 'question' | 'influence_chart'>> & {
   question: Question;
-  gap_chart?: ChartSpec | null;
+  influence_chart?: ChartSpec | null;
 };
 export type ExplanationRow = Schemas['ExplanationLine'];
 export type ReportRequest = Schemas['Report'];

@@ -3,6 +3,7 @@ import { api } from '../api';
 import { isGone, problemFrom } from '../api/client';
 import type { Answer, AnswerPart, AnswerRow, Problem, Question, WhyRequest } from '../api/types';
 import { DEFAULT_CONFIDENCE } from '../route';
+import { spoken } from '../words';
 import { workspace } from './workspace.svelte';
 
 export interface Choice {
@@ -15,11 +16,14 @@ export type Compare = 'difference' | 'ratio' | 'share';
 export type Sort = 'given' | 'high' | 'low' | 'name';
 const byName = new Intl.Collator(undefined, { numeric: true });
 
-/** Numbers of the rows in an order; the rows themselves stay as they are. */
+/** Numbers of the rows in an order, unknown values last; the rows themselves stay as they are. */
 export function orderOf(rows: AnswerRow[], sort: Sort): number[] {
   const numbers = rows.map((_, i) => i);
-  if (sort === 'high') numbers.sort((a, b) => rows[b]!.estimate - rows[a]!.estimate);
-  if (sort === 'low') numbers.sort((a, b) => rows[a]!.estimate - rows[b]!.estimate);
+  const way = { high: -1, low: 1, given: 0, name: 0 }[sort];
+  if (way) {
+    const key = ({ unknown, estimate }: AnswerRow) => (unknown ? Number.MAX_VALUE : way * estimate);
+    numbers.sort((a, b) => key(rows[a]!) - key(rows[b]!));
+  }
   if (sort === 'name') {
     const labels = rows.map(({ label }) => label);
     numbers.sort((a, b) => byName.compare(labels[a]!, labels[b]!));
@@ -187,10 +191,10 @@ class Comparing {
     try {
       const question = await api.why(dataset.name, body, request.signal);
       if (request.signal.aborted) return;
-      const isNew = this.question?.finding !== question.finding;
+      const told = this.question && spoken(this.question.finding);
       this.question = question;
       this.problem = null;
-      if (isNew) workspace.say(`${question.finding} ${question.note}`);
+      if (told !== spoken(question.finding)) workspace.say(spoken(question.finding));
     } catch (error) {
       const problem = problemFrom(error);
       if (problem === null || request.signal.aborted) return;

@@ -4,6 +4,7 @@ import { ApiError, isGone, problemFrom } from '../api/client';
 import type { Column, ExplainRequest, Explanation, Family, Job, Prepared, Preview, Problem } from '../api/types';
 import { FIRST_K, type ExplainPlace, type Sensitivity } from '../route';
 import { ladder } from '../precision';
+import { spoken } from '../words';
 import { comparing } from './comparing.svelte';
 import { preparations } from './prepared.svelte';
 import { Work } from './work.svelte';
@@ -289,8 +290,7 @@ class Explaining {
     if (this.table.mechanism === 'marginals' && !preparations.has(this.family)) this.#prepared();
     workspace.spent(this.table.budget);
     workspace.prices.explain = null;
-    const first = this.table.rows[0];
-    workspace.report(`Explained by ${this.table.rows.length} conditions. ${first ? first.sentence : ''}`);
+    workspace.report(spoken(this.table.finding));
   }
 }
 

@@ -93,6 +93,7 @@ class MarginalForecast:
     influence_margin: float
     rank_margin: float  # influences further apart than this are ranked with confidence
     gap_margin: float  # of the gap without a predicate's rows
+    change_margin: float  # of the gap's change when they are left out: a smaller change is not clear
     count_scale: float
     total_scale: float | None
     trusted: bool  # False: a group is so small that the intervals will be the wide provable ones
@@ -116,6 +117,8 @@ def predict(
     >>> f = predict(MarginalCells("avg", 0, 1, 8), groups, family_size=103, rho=0.02, confidence=0.95)
     >>> round(f.influence_margin), round(f.rank_margin), round(f.gap_margin, 4), f.trusted
     (53, 95, 0.0033, True)
+    >>> round(f.change_margin, 4)
+    0.0033
     """
     level, means = check_confidence(confidence), groups.centred_means
     counts = None if groups.counts is None else np.maximum(np.asarray(groups.counts, dtype=np.float64), 1.0)
@@ -133,16 +136,19 @@ def predict(
         mean = np.full(number, 2 * half / 3) if means is None else np.asarray(means)
         own = np.hypot(sums, mean * rows) / counts
         first = np.hypot(groups.total_scale, mean * groups.count_scale) / counts
+        change = z * math.hypot(*(w * own))
         spread = smallest * math.hypot(*(w * own))
         without = math.hypot(*(w * own), *(w * first))
     else:
         noise, first_noise = (rows, groups.count_scale) if sums is None else (sums, groups.total_scale)
         without = math.hypot(*w) * math.hypot(noise, first_noise)
+        change = simultaneous_quantile(level, family_size) * math.hypot(*w) * noise
         spread = math.hypot(*w) * noise * (smallest / (largest + 1.0))
     return MarginalForecast(
         influence_margin=z * spread,
         rank_margin=z_pair * math.sqrt(2.0) * spread,
         gap_margin=simultaneous_quantile(level, family_size) * without,
+        change_margin=change,
         count_scale=rows,
         total_scale=sums,
         trusted=bool(counts is None or smallest > CLEARANCE * z * rows),

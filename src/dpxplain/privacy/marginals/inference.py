@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpxplain.privacy.intervals import (
+    DEFAULT_METHOD,
     Interval,
     NoisyMeans,
     check_confidence,
@@ -45,8 +46,17 @@ from dpxplain.privacy.marginals.gradient import (
     smooth_interval,
     variances,
 )
+from dpxplain.privacy.marginals.shares import divided_shares, exact_shares, first_order_shares
 
-__all__ = ["ExplainedMarginals", "Inference", "MarginalLine", "PreparedGroups", "infer", "infer_arrays"]
+__all__ = [
+    "ExplainedMarginals",
+    "Inference",
+    "MarginalLine",
+    "PreparedGroups",
+    "combined_gap",
+    "infer",
+    "infer_arrays",
+]
 
 BoolArray = NDArray[np.bool_]
 Item = TypeVar("Item", bound=np.generic)
@@ -71,6 +81,8 @@ class MarginalLine:
     rank: tuple[int, int]
     gap_without: float
     gap_without_interval: Interval
+    share: float | None  # of the gap, that leaving its rows out removes; None where the gap may be 0
+    share_interval: Interval | None
     trusted: bool  # first-order interval; otherwise the provable one from boxes
 
 
@@ -105,6 +117,9 @@ class Inference:
     without: FloatArray  # the gap without the rows of each selected predicate
     without_low: FloatArray
     without_high: FloatArray
+    share: FloatArray  # of the gap that the rows of each selected predicate remove; NaN where unknown
+    share_low: FloatArray  # -inf and inf where unknown
+    share_high: FloatArray
     gap: FloatArray  # (...)
     gap_low: FloatArray
     gap_high: FloatArray
@@ -124,8 +139,9 @@ def infer(
     `choose` takes the lines of the table from all predicates, which it is given by descending influence.
 
     A predicate is one declared cell, counted through the subsets in order, unless `predicates` lists unions
-    of cells. Influence and rank intervals, and those of the gap without a predicate's rows, each hold
-    together for all predicates, because the k shown are chosen on the same noise.
+    of cells. Influence and rank intervals, those of the gap without a predicate's rows, and those of the
+    share of the gap that the rows remove, each hold together for all predicates, because the k shown are
+    chosen on the same noise.
 
     >>> rows = np.array([[400.0, 600.0, 0.0], [500.0, 500.0, 0.0]])
     >>> groups = PreparedGroups("count", 0, 1, rows.sum(axis=1), 2.0, None, None, (rows,), 3.0)
@@ -133,7 +149,7 @@ def infer(
     >>> table.lines[0].predicate, round(table.lines[0].influence, 1), table.lines[0].rank
     (1, 40.0, (1, 1))
     """
-    inference = infer_arrays(groups, weights, confidence, k, predicates, choose)
+    inference = infer_arrays(groups, weights, confidence, k, predicates, choose, at_least)
     lines = tuple(
         MarginalLine(
             predicate=int(p),
@@ -142,6 +158,10 @@ def infer(
             rank=(int(inference.rank_low[i]), int(inference.rank_high[i])),
             gap_without=float(inference.without[i]),
             gap_without_interval=(float(inference.without_low[i]), float(inference.without_high[i])),
+            share=float(inference.share[i]) if math.isfinite(inference.share[i]) else None,
+            share_interval=(float(inference.share_low[i]), float(inference.share_high[i]))
+            if math.isfinite(inference.share[i])
+            else None,
             trusted=bool(inference.trusted[p]),
         )
         for i, p in enumerate(inference.selected)
@@ -152,6 +172,18 @@ def infer(
     )
 
 
+def combined_gap(
+    groups: PreparedGroups, weights: ArrayLike, confidence: float, method: str = DEFAULT_METHOD
+) -> tuple[float, Interval]:
+    """Q(D) from Phase 1 and the marginals together, as `infer` tells it: estimate and interval.
+
+    `method` matters for averages only.
+    """
+    level, signed = check_confidence(confidence), np.asarray(weights, dtype=np.float64)
+    gap, low, high = _gap(estimate(groups), signed, level, method)
+    return float(gap), (float(low), float(high))
+
+
 def infer_arrays(
     groups: PreparedGroups,
     weights: ArrayLike,
@@ -159,6 +191,7 @@ def infer_arrays(
     k: int,
     predicates: Sequence[UnionOfCells] | None = None,
     choose: Choose | None = None,
+    at_least: float = 0.0,
 ) -> Inference:
     """`infer` for one release, or for many at once where the released arrays have leading axes."""
     level = check_confidence(confidence)
@@ -172,7 +205,8 @@ def infer_arrays(
     z = simultaneous_quantile(smooth, size)
     clear = (e.count.rest > CLEARANCE * z * e.count.rest_scale) & (box.c[0] > 0.0)
     lower, upper, steady = smooth_interval(e, signed, z)
-    trusted = np.all(clear, axis=-2) & steady
+    all_clear = np.all(clear, axis=-2)
+    trusted = all_clear & steady
 
     provable_ends = provable(e, signed, box)
     ties = tie_allowance(e, signed, box)
@@ -189,9 +223,15 @@ def infer_arrays(
     rank_low, rank_high = _ranks(e, signed, trusted, ties, comparable, selected, smooth)
     without, without_low, without_high = _gap_without(e, signed, level, selected)
     gap, gap_low, gap_high = _gap(e, signed, level)
+    share_low, share_high = _share_ends(e, signed, at_least, level, selected, all_clear)
+    share, share_low, share_high = _agreeing_shares(
+        (without - at_least, without_low - at_least, without_high - at_least),
+        tuple(part[..., None] - at_least for part in (gap, gap_low, gap_high)),
+        (share_low, share_high),
+    )
     return Inference(
         influence, low, high, trusted, selected, rank_low, rank_high,
-        without, without_low, without_high, gap, gap_low, gap_high,
+        without, without_low, without_high, share, share_low, share_high, gap, gap_low, gap_high,
     )  # fmt: skip
 
 
@@ -265,28 +305,91 @@ def _gap_without(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Q(¬p(D)) of the selected: a Gaussian for COUNT and SUM, weighted means for AVG (SPEC section 5)."""
     size = e.count.layout.size
-    rest, scale = _remaining(e.removed, selected)
     if e.kind != "avg":
+        rest, scale = _remaining(e.removed, selected)
         value = np.einsum("g,...gk->...k", weights, rest)
         reach = simultaneous_quantile(confidence, size) * math.hypot(*weights) * scale
         return value, value - reach, value + reach
+    return _mean_gap_without(e, weights, failure_of_each(1.0 - confidence, size), selected)
+
+
+def _mean_gap_without(
+    e: Estimates, weights: FloatArray, failure: float, selected: IntArray, method: str = DEFAULT_METHOD
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    rest, scale = _remaining(e.removed, selected)
     count, count_scale = _remaining(e.count, selected)
     rest, count = np.swapaxes(rest, -1, -2), np.swapaxes(count, -1, -2)
     means = noisy_means(e, rest, count, scale[..., None], count_scale[..., None])
-    return weighted_means(means, weights, failure_of_each(1.0 - confidence, size))
+    return weighted_means(means, weights, failure, method)
 
 
-def _gap(e: Estimates, weights: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _gap(
+    e: Estimates, weights: FloatArray, confidence: float, method: str = DEFAULT_METHOD
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Q(D) from the combined totals; one statement, so no correction for selection."""
     part = e.removed
     if e.kind != "avg":
         value = np.asarray(part.total @ weights)
         reach = simultaneous_quantile(confidence, 1) * math.hypot(*weights) * part.total_scale
         return value, value - reach, value + reach
-    means = noisy_means(
-        e, part.total, e.count.total, np.array(part.total_scale), np.array(e.count.total_scale)
+    return _mean_gap(e, weights, 1.0 - confidence, method)
+
+
+def _mean_gap(
+    e: Estimates, weights: FloatArray, failure: float, method: str = DEFAULT_METHOD
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    total, total_scale = e.removed.total, np.array(e.removed.total_scale)
+    means = noisy_means(e, total, e.count.total, total_scale, np.array(e.count.total_scale))
+    return weighted_means(means, weights, failure, method)
+
+
+def _share_ends(
+    e: Estimates,
+    weights: FloatArray,
+    at_least: float,
+    confidence: float,
+    selected: IntArray,
+    all_clear: BoolArray,
+) -> Ends:
+    """1 − Q(¬p(D))/Q(D) of the selected, by Fieller's set: exact for COUNT and SUM, of first order for AVG.
+
+    For AVG a predicate that leaves a group near 0 rows gets the provable interval: gap without by gap, end
+    by end. The failure probability is shared as for influences, half of the boxes' part for either gap.
+    """
+    size, failure = e.count.layout.size, 1.0 - confidence
+    if e.kind != "avg":
+        return exact_shares(e, weights, at_least, selected, simultaneous_quantile(confidence, size))
+    z = simultaneous_quantile(1.0 - SMOOTH_SHARE * failure, size)
+    first_order = first_order_shares(e, weights, at_least, selected, z)
+    half = (1.0 - SMOOTH_SHARE) * failure / 2.0
+    _, without_low, without_high = _mean_gap_without(
+        e, weights, failure_of_each(half, size), selected, "fieller"
     )
-    return weighted_means(means, weights, 1.0 - confidence)
+    _, gap_low, gap_high = _mean_gap(e, weights, half, "fieller")
+    provable_ends = divided_shares(
+        (without_low - at_least, without_high - at_least),
+        (gap_low[..., None] - at_least, gap_high[..., None] - at_least),
+    )
+    use = np.take_along_axis(all_clear, selected, axis=-1)
+    return np.where(use, first_order[0], provable_ends[0]), np.where(use, first_order[1], provable_ends[1])
+
+
+def _agreeing_shares(
+    without: tuple[FloatArray, ...], gap: tuple[FloatArray, ...], ends: Ends
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Shares and intervals that agree with the two gaps shown beside them; only ever wider than `ends`.
+
+    Unknown where the gap may be 0. All of the gap may be removed, share 1, where none may be left.
+    """
+    known = ((gap[1] > 0.0) | (gap[2] < 0.0)) & np.isfinite(ends[0]) & np.isfinite(ends[1])
+    share = np.where(known, 1.0 - without[0] / np.where(known, gap[0], 1.0), np.nan)
+    low, high = np.fmin(ends[0], share), np.fmax(ends[1], share)
+    none_left = (without[1] <= 0.0) & (without[2] >= 0.0)
+    low, high = (
+        np.where(none_left, np.minimum(low, 1.0), low),
+        np.where(none_left, np.maximum(high, 1.0), high),
+    )
+    return share, np.where(known, low, -np.inf), np.where(known, high, np.inf)
 
 
 def _remaining(part: Measured, selected: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -309,10 +412,10 @@ def noisy_means(
 
 
 def weighted_means(
-    means: NoisyMeans, weights: FloatArray, failure: float
+    means: NoisyMeans, weights: FloatArray, failure: float, method: str = DEFAULT_METHOD
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Σ w·mean with the ends of its interval."""
     weighted = weights != 0.0  # a group of weight 0 counts in m and M only
     weighted_groups = NoisyMeans(*(getattr(means, field.name)[..., weighted] for field in fields(means)))
-    low, high = weighted_means_intervals_failing(weighted_groups, weights[weighted], failure)
+    low, high = weighted_means_intervals_failing(weighted_groups, weights[weighted], failure, method)
     return np.asarray(means.estimates @ weights), low, high

@@ -101,7 +101,7 @@ class LaplaceLaw:
 
 def _check(scale: float) -> None:
     if not 0.0 < scale <= _MOST_SCALE:
-        raise ValueError("A scale of noise is above 0 and at most 2^51.")
+        raise ValueError("The scale of noise must be above 0 and at most 2^51.")
 
 
 @lru_cache(maxsize=64)

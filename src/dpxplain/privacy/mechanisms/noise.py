@@ -127,7 +127,7 @@ def draw_gaussian(noise: NoiseSource, measurement: Any, values: Values, scale: f
     (distance/scale)²/2, rounded up from exact rationals: ½ at one scale tells that it is this very scale.
     """
     if measurement.map(scale) != 0.5:
-        raise InternalError("Noise was to be drawn at another scale than was authorised.")
+        raise InternalError("The scale of the noise differs from the authorised one.")
     released = np.empty(len(values), dtype=np.int64)
     for start in range(0, len(values), DRAWS_AT_ONCE):
         check_stop()
@@ -146,7 +146,7 @@ def authorise(
     """
     insist_on_numbers(scale, sensitivity, rho)
     if not scale <= LARGEST_SCALE:
-        raise InternalError("A release was planned with noise beyond the range of its numbers.")
+        raise InternalError("The planned noise is larger than the range of the released numbers.")
     for _ in range(8):
         scale *= 1.0 + 2.0**-48
         measurement = build(scale)

@@ -15,7 +15,6 @@ from dpxplain.errors import BadRequest, LedgerUnavailable, SchemaError
 from dpxplain.ledger.anchor import last_verified, remember_verified
 from dpxplain.results.schema_check import SchemaCheck
 from dpxplain.server import catalog
-from dpxplain.server.audit_sentences import TRUTH_VIEWED, audit_sentence
 from dpxplain.server.authenticate import Curator
 from dpxplain.server.bodies import LARGEST_ID, DatasetName, NewToken, ReviewBody, SchemaBody
 from dpxplain.server.context import Server, ServerDep, outcome
@@ -44,14 +43,17 @@ from dpxplain.server.response_shapes import (
     TokenMade,
 )
 from dpxplain.server.routes.curate import NOT_PRIVATE_HEADERS, plain_times
+from dpxplain.words.audit_sentences import TRUTH_VIEWED, audit_sentence
 
 router = APIRouter(tags=["Administering"], prefix=f"{PREFIX}/admin")
 FileName = Annotated[str, Path(max_length=120, description="A plain name that ends in .csv or .parquet.")]
-TokenId = Annotated[str, Path(pattern=r"^[0-9a-f]{1,64}$", description="As the list of tokens shows it.")]
-Only = Annotated[bool, Query(description="Let the tokens that were made with it live on.")]
+TokenId = Annotated[str, Path(pattern=r"^[0-9a-f]{1,64}$", description="The id in the list of tokens.")]
+Only = Annotated[bool, Query(description="Keep the tokens that were made with this one.")]
 After = Annotated[int, Query(ge=0, le=LARGEST_ID, description="The id of the last record already seen.")]
-Most = Annotated[int, Query(ge=1, le=5_000, description="At most so many.")]
-Full = Annotated[bool, Query(description="Everything, not only what was added since it was verified.")]
+Most = Annotated[int, Query(ge=1, le=5_000, description="The largest number of records to return.")]
+Full = Annotated[
+    bool, Query(description="Verify the whole log, not only the records added since the last verification.")
+]
 Head = Annotated[
     str | None, Query(max_length=200, pattern=r"^[0-9a-f]*$", description="A head noted down earlier.")
 ]
@@ -93,9 +95,9 @@ def schema_text(_caller: Curator, server: ServerDep, dataset: DatasetName) -> An
     return JSONResponse(SchemaText(name=dataset, toml=text, editable=server.datasets.editable))
 
 
-@router.put("/datasets/{dataset}", responses=answers(SchemaText, "Declared anew and open.", 409))
+@router.put("/datasets/{dataset}", responses=answers(SchemaText, "Changed and open.", 409))
 def edit(caller: Curator, server: ServerDep, dataset: DatasetName, body: SchemaBody) -> Any:
-    """Declare a data set anew; its name, and with it its history, stays."""
+    """Change the schema of a data set. Its name and its history stay."""
     _check_editable(server)
     server.datasets.declare(body.toml, name=dataset)
     _note(server, server.actor(caller), "schema edited", dataset, body.toml)
@@ -107,7 +109,7 @@ def edit(caller: Curator, server: ServerDep, dataset: DatasetName, body: SchemaB
     responses=answers(SchemaChecked) | {400: {"model": SchemaRefused, "description": "Wrong."}},
 )
 def check(_caller: Curator, server: ServerDep, body: SchemaBody) -> Any:
-    """Whether a schema is right, and where it is not, without opening or changing anything."""
+    """Check a schema, without opening or changing anything."""
     try:
         schema = schema_of(body.toml)
     except SchemaError as error:
@@ -119,7 +121,7 @@ def check(_caller: Curator, server: ServerDep, body: SchemaBody) -> Any:
         if len(schema.domain(name)) > 1_000
     ]  # fmt: skip
     if schema.table.source is None:
-        warnings.append("table.source: is missing, so it could not be served.")
+        warnings.append("table.source: is missing, so the server could not open the data set.")
     return JSONResponse(
         SchemaChecked(
             name=schema.table.name,
@@ -133,7 +135,7 @@ def check(_caller: Curator, server: ServerDep, body: SchemaBody) -> Any:
 
 @router.post("/schema/review", responses=answers(SchemaReview, "Not private, never cached.", 409, 503))
 async def review(caller: Curator, server: ServerDep, body: ReviewBody) -> Any:
-    """How the rows fit a schema, with what is left out, clamped or misspelt. Not private; audited."""
+    """How the rows fit a schema: rows left out, values capped or misspelt. Not private; audited."""
 
     def work() -> SchemaCheck:
         schema = schema_of(body.toml)
@@ -151,7 +153,7 @@ async def review(caller: Curator, server: ServerDep, body: ReviewBody) -> Any:
 
 @router.get("/files", responses=answers(DataFileList))
 def files(_caller: Curator, server: ServerDep) -> Any:
-    """Data files that a new data set may have. Their names only."""
+    """The names of the data files that a new data set can use."""
     data_files = _data_files(server)
     lines = [data_files.line(name) for name in data_files.names()]
     return JSONResponse(DataFileList(files=lines, most_bytes=data_files.most_bytes))
@@ -167,11 +169,11 @@ def file_columns(_caller: Curator, server: ServerDep, file: FileName) -> Any:
 
 @router.put(
     "/files/{file}",
-    responses=answers(DataFileLine, "Kept under a new name.", 409),
+    responses=answers(DataFileLine, "Stored under a new name.", 409),
     openapi_extra={"requestBody": {"content": {"application/octet-stream": {}}, "required": True}},
 )
 async def upload(request: Request, caller: Curator, server: ServerDep, file: FileName) -> Any:
-    """Keep a CSV or Parquet file in the server's data folder. One that is there is never replaced."""
+    """Store a CSV or Parquet file in the server's data folder. Never replaces an existing file."""
     data_files = _data_files(server)
     await data_files.store(file, request.stream())
     await run_sync(server.ledger.note, server.actor(caller), "data file uploaded", None, {"file": file})
@@ -180,7 +182,7 @@ async def upload(request: Request, caller: Curator, server: ServerDep, file: Fil
 
 @router.delete("/files/{file}", status_code=204, responses=failures(409), response_class=Response)
 def remove_file(caller: Curator, server: ServerDep, file: FileName) -> Response:
-    """Remove an uploaded file for good; refused while a data set is declared on it."""
+    """Delete an uploaded file. Refused while a data set uses it."""
     data_files = _data_files(server)
     identity = data_files.identity(file)
     users = [
@@ -200,7 +202,7 @@ def tokens(_caller: Curator, server: ServerDep) -> Any:
     return JSONResponse({"tokens": [plain_times(r, "created", "expires", "revoked") for r in records]})
 
 
-@router.post("/tokens", responses=answers(TokenMade, "Made; the text is shown this once."))
+@router.post("/tokens", responses=answers(TokenMade, "Created. The token's text is shown only once."))
 def make_token(caller: Curator, server: ServerDep, body: NewToken) -> Any:
     """Make a token for somebody."""
     id, text = server.ledger.tokens.create(
@@ -239,9 +241,9 @@ def audit(_caller: Curator, server: ServerDep, after: After = 0, limit: Most = 5
 
 @router.get("/audit/verify", responses=answers(AuditVerified))
 def verify(_caller: Curator, server: ServerDep, head: Head = None, full: Full = False) -> Any:
-    """Recompute the log's chain of hashes, and hold the ledger against it.
+    """Recompute the log's chain of hashes, and compare the ledger with it.
 
-    Of a long log only what was added since this server last found it intact, unless `full`.
+    A long log is checked only from the last verified record on, unless `full`.
     """
     ledger, key, since = server.ledger, server.ledger.recovery.verification_key, None
     with suppress(BadRequest):  # an unreadable note counts as none
@@ -267,7 +269,10 @@ def _check_editable(server: Server) -> None:
 
 def not_editable() -> Problem:
     return Problem(
-        409, "not_editable", "The data sets of this server cannot be edited.", "Edit the schema file itself."
+        409,
+        "not_editable",
+        "This server does not allow editing its data sets.",
+        "Edit the schema file instead.",
     )
 
 

@@ -1,4 +1,4 @@
-"""For curators: what is true beside what was released, and who may spend and see what."""
+"""For curators: true values beside released ones, allowances and shares."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from starlette.responses import JSONResponse, Response
 from dpxplain.model.charge import failure_words
 from dpxplain.results.base import Truth
 from dpxplain.server import translate
-from dpxplain.server.audit_sentences import TRUTH_VIEWED
 from dpxplain.server.authenticate import AnyCaller, Curator
 from dpxplain.server.bodies import (
     LARGEST_ID,
@@ -33,15 +32,17 @@ from dpxplain.server.pool import Task
 from dpxplain.server.response_shapes import AllowancePayload, Analysts, BudgetRequests, Shares, Use
 from dpxplain.wire.payloads import truth_payload
 from dpxplain.wire.shapes import TruthPayload
+from dpxplain.words.audit_sentences import TRUTH_VIEWED
 
 router = APIRouter(tags=["Curating"], prefix=PREFIX)
 MOST_ROWS = 10_000
 NOT_PRIVATE_HEADERS = {"X-DPXPlain-Private": "false", "Cache-Control": "no-store"}
 _TRUTH: Responses = answers(TruthPayload, "True values: not private, never cached.", 409, 503)
 
-RequestId = Annotated[int, Path(ge=1, le=LARGEST_ID, description="As the list of requests shows it.")]
+RequestId = Annotated[int, Path(ge=1, le=LARGEST_ID, description="The id in the list of requests.")]
 ValueQuery = Annotated[
-    str | None, Query(max_length=2_000, description="One value of the answer, as SQL writes it; all without.")
+    str | None,
+    Query(max_length=2_000, description="One value of the answer, as SQL writes it; leave out for all."),
 ]
 AnalystName = Annotated[Name, Path(description="The analyst's name.")]
 
@@ -70,7 +71,7 @@ async def answer_truth(
 
 @router.post("/datasets/{dataset}/why/truth", responses=_TRUTH)
 async def why_truth(access: AccessDep, _caller: Curator, body: WhyTruth) -> Any:
-    """True influence and rank of every predicate. Audited."""
+    """True influence and rank of every condition. Audited."""
 
     def work(_task: Task) -> Truth:
         session = access.curator_session()
@@ -121,7 +122,7 @@ def grant(access: AccessDep, caller: Curator, analyst: AnalystName, body: Grant)
     response_class=Response,
 )
 def forgive(access: AccessDep, caller: Curator, analyst: AnalystName, body: Forgive) -> Response:
-    """Let an analyst measure again whose charged requests failed too often. The charges stay."""
+    """Unblock an analyst whose charged requests failed too often. The charges stay."""
     access.server.ledger.failures.forgive(
         access.name, analyst, reason=body.reason, by=access.server.actor(caller)
     )
@@ -150,7 +151,7 @@ def use(access: AccessDep, _caller: Curator) -> Any:
 
 @router.post("/datasets/{dataset}/budget/requests", responses=answers(BudgetRequests))
 def ask_for_budget(access: AccessDep, caller: AnyCaller, body: AskForBudget) -> Any:
-    """Ask the curator for more budget. Answers with those of your requests that wait."""
+    """Ask the curator for more budget. Returns your waiting requests."""
     name = access.server.actor(caller)
     access.server.ledger.analysts.ask(access.name, name, body.rho, body.reason)
     return JSONResponse(_requests(access, name))
@@ -158,7 +159,7 @@ def ask_for_budget(access: AccessDep, caller: AnyCaller, body: AskForBudget) -> 
 
 @router.get("/datasets/{dataset}/budget/requests", responses=answers(BudgetRequests))
 def budget_requests(access: AccessDep, caller: AnyCaller) -> Any:
-    """Requests for more budget that wait: yours, or everybody's for a curator."""
+    """Waiting requests for more budget: yours or, for a curator, everybody's."""
     return JSONResponse(_requests(access, None if caller.is_curator else access.server.actor(caller)))
 
 

@@ -44,7 +44,7 @@ router = APIRouter(tags=["Explaining"], prefix=PREFIX)
 Planned = PlannedPreparation | PlannedExplanation
 Preview = PreparationPreview | ExplanationPreview
 Shown = Literal["shown", "release"]
-_GOING_ON: Any = {202: {"model": JobPayload, "description": "Not done yet; ask for the job again."}}
+_GOING_ON: Any = {202: {"model": JobPayload, "description": "Not finished yet. Ask for the job again."}}
 _JOB: Any = {**answers(JobPayload, "Ended.", 409, 500, 503), **_GOING_ON}
 
 
@@ -56,7 +56,7 @@ async def preview_prepare(access: AccessDep, body: Prepare) -> Any:
 
 @router.post("/datasets/{dataset}/prepare", responses=_JOB)
 async def prepare(access: AccessDep, body: Prepare, wait: Wait = 0.0, form: Form = "shown") -> Any:
-    """Spend rho once, and every later explanation of this answer is free."""
+    """Spend rho once; then every explanation of this answer is free."""
     return await _start_job(access, body, wait, form)
 
 
@@ -65,17 +65,19 @@ async def preview_explain(access: AccessDep, body: PreviewExplanation) -> Any:
     """What an explanation would cost and how precise it would be. Spends nothing."""
 
     def plan_at(rho: float) -> PlannedExplanation:
-        return translate.plan_explanation(access.read_only_session(), body.model_copy(update={"rho": rho}))
+        priced = body.model_copy(update={"rho": rho, "epsilon": None})
+        return translate.plan_explanation(access.read_only_session(), priced)
 
     def price() -> Response:
-        _, preview = _plan(access, body)
+        planned, preview = _plan(access, body)
+        rho = _asked_rho(body, planned)
         return JSONResponse(
             preview_payload(preview)
             | {
                 "levels": precision.explanation_levels(plan_at, body.prices),
                 "protection": precision.protections(preview.price.rho, access.account.budget(access.name)),
                 "tells": "",
-                "doubt": precision.explanation_doubt(plan_at, body.rho) if body.rho is not None else "",
+                "doubt": precision.explanation_doubt(plan_at, rho) if rho is not None else "",
             }
         )
 
@@ -84,7 +86,7 @@ async def preview_explain(access: AccessDep, body: PreviewExplanation) -> Any:
 
 @router.post("/datasets/{dataset}/explain", responses=_JOB)
 async def explain(access: AccessDep, body: Explain, wait: Wait = 0.0, form: Form = "shown") -> Any:
-    """Phase 3: the k predicates that matter most. Without rho it must be prepared, and is free."""
+    """Phase 3: the k conditions that matter most. Free without rho, if the answer is prepared."""
     return await _start_job(access, body, wait, form)
 
 
@@ -99,7 +101,10 @@ async def preview_story(access: AccessDep, body: PreviewStory) -> Any:
 
     def price() -> Response:
         with access.dataset.keep_families_if_accepted(access.caller.name):
-            preview = size_limits.check_story(plan_at(body.rho), access.server.sizes)
+            planned = translate.plan_story(session, body, body.rho, body.epsilon)
+            preview = size_limits.check_story(planned, access.server.sizes)
+            preparation = planned.plan.preparation
+            rho = None if preparation is None else preparation.rho
             return JSONResponse(
                 preview_payload(preview)
                 | {
@@ -108,7 +113,7 @@ async def preview_story(access: AccessDep, body: PreviewStory) -> Any:
                         preview.price.rho, access.account.budget(access.name)
                     ),
                     "tells": "",
-                    "doubt": precision.story_doubt(plan_at, body.rho) if body.rho is not None else "",
+                    "doubt": precision.story_doubt(plan_at, rho) if rho is not None else "",
                 }
             )
 
@@ -117,7 +122,7 @@ async def preview_story(access: AccessDep, body: PreviewStory) -> Any:
 
 @router.post("/datasets/{dataset}/story", responses=answers(StoryPayload, "The story.", 409, 503))
 async def story(access: AccessDep, body: TellStory) -> Any:
-    """What explains most, within it the next, and what remains; free, of an answer prepared for it."""
+    """Breaks a gap down step by step. Free, if the answer is prepared for it."""
 
     def tell() -> translate.Payload:
         with access.dataset.keep_families_if_accepted(access.caller.name):
@@ -132,7 +137,7 @@ async def story(access: AccessDep, body: TellStory) -> Any:
     response_class=HTMLResponse,
 )
 async def report(access: AccessDep, body: Report) -> Response:
-    """Answer, question, explanation and, if asked for, story as one HTML file; all stored or free."""
+    """One HTML file with the answer, question, explanation and, if requested, story. Free."""
     # The report brings its own, stricter policy for its inline style.
     policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; sandbox"
     headers = {
@@ -148,7 +153,7 @@ async def report(access: AccessDep, body: Report) -> Response:
 
 
 def _own_job(server: ServerDep, caller: AnyCaller, job: JobId) -> Job:
-    """The caller's job; somebody else's is refused as if it did not exist."""
+    """The caller's job. Returns 404 for another caller's job."""
     stored_job = server.jobs.get(job)
     if stored_job.owner != caller.name:
         raise not_found("job")
@@ -160,7 +165,7 @@ OwnJob = Annotated[Job, Depends(_own_job)]
 
 @router.get("/datasets/{dataset}/jobs", responses=answers(JobList, "Your jobs.", 503))
 async def jobs(access: AccessDep) -> Any:
-    """Your jobs of the last day on a data set, the newest first: those that run, and those that ended."""
+    """Your jobs on a data set in the last day, running and finished, the newest first."""
     server = access.server
 
     def line(job: Job) -> JobLine:
@@ -190,7 +195,7 @@ async def job(
     wait: Wait = 0.0,
     form: Form = "shown",
 ) -> Any:
-    """How far a job is; with its result, once it is done."""
+    """The state of a job, with its result once it is done."""
     if wait and job.state not in FINISHED:
         await server.jobs.wait(job.id, wait)
     access = await run_sync(access_of, request, server, caller, job.dataset)
@@ -199,7 +204,7 @@ async def job(
 
 @router.delete("/jobs/{job}", responses={**answers(JobPayload, "Ended.", 409, 503), **_GOING_ON})
 async def cancel(request: Request, server: ServerDep, caller: AnyCaller, job: OwnJob) -> Any:
-    """Ask a job to stop. If its budget was reserved already, the charge stays."""
+    """Ask a job to stop. If it was already charged, the charge stays."""
     await run_sync(server.jobs.cancel, job.id)
     await server.jobs.wait(job.id, 1.0)
     access = await run_sync(access_of, request, server, caller, job.dataset)
@@ -215,7 +220,9 @@ async def _start_job(access: DatasetAccess, body: Prepare | Explain, wait: float
         return _show(access, body, planned, access.measuring_dataset(task), form)
 
     kind = "prepare" if isinstance(body, Prepare) else "explain"
-    request = body.model_dump(mode="json")
+    # In ρ: the same ε could be another ρ after a change of the declared δ.
+    priced = body.model_copy(update={"rho": _asked_rho(body, planned)})
+    request = priced.model_dump(mode="json", exclude={"epsilon"})
     id = await run_sync(jobs.start, access.name, access.caller.name, kind, request, work)
     if wait:
         await jobs.wait(id, wait)
@@ -223,6 +230,13 @@ async def _start_job(access: DatasetAccess, body: Prepare | Explain, wait: float
         if local is not None and local.problem is not None and local.task.entry is None:
             raise local.problem  # nothing was charged: a refusal like any other
     return await _job_response(access, id, form)
+
+
+def _asked_rho(body: Prepare | Explain, planned: Planned) -> float | None:
+    """The price in ρ that was asked for; None where an explanation is read from what is prepared."""
+    if body.epsilon is None:
+        return body.rho
+    return planned.plan.rho if isinstance(planned, PlannedPreparation) else planned.plan.terms.rho
 
 
 def _plan(access: DatasetAccess, body: Prepare | Explain) -> tuple[Planned, Preview]:

@@ -24,15 +24,15 @@ from dpxplain.server.response_shapes import Me
 router = APIRouter(tags=["Entering"], prefix=PREFIX)
 
 
-@router.get("/me", responses=answers(Me, "Also when not signed in: then name is null."))
+@router.get("/me", responses=answers(Me, "Your identity; name is null if you are not signed in."))
 async def me(request: Request, server: ServerDep) -> Any:
-    """Who the server takes you for."""
+    """Your name and role, as the server knows them."""
     return JSONResponse(_me(request.state.caller, single_user=server.config.single_user))
 
 
-@router.post("/session", responses=answers(Me, "Signed in; a cookie comes along."))
+@router.post("/session", responses=answers(Me, "Signed in. The response sets a cookie."))
 async def sign_in(request: Request, body: SignIn, server: ServerDep) -> Any:
-    """Sign a browser in with a token, of ours or of the OIDC issuer; it is signed out when that ends."""
+    """Sign a browser in with a token. The session ends when the token expires."""
     authenticator, token = server.authenticator, body.token.strip()
     caller = await run_sync(authenticator.bearer, token, limiter=authenticator.threads_for(token))
     if isinstance(caller, Refusal):

@@ -24,7 +24,8 @@ _MISSING = """<!doctype html><html lang="en"><meta charset="utf-8"><title>DPXPla
 <a href="/api/v1/docs">the API</a>.</p></html>"""
 
 _LOCKED = """<!doctype html><html lang="en"><meta charset="utf-8"><title>DPXPlain</title>
-<p>This server is for the person who started it. Open the address that it printed, with its key.</p></html>"""
+<p>Only the person who started this server can use it. Open the address that it printed,
+with its key.</p></html>"""
 
 router = APIRouter(include_in_schema=False)
 

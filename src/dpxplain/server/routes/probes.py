@@ -29,8 +29,8 @@ async def health() -> Any:
 @router.get(
     "/ready",
     responses={
-        200: {"model": Ready, "description": "Requests can be answered, at least of some data sets."},
-        503: {"model": Ready, "description": "Requests would fail now; see checks."},
+        200: {"model": Ready, "description": "The server can answer requests, at least for some data sets."},
+        503: {"model": Ready, "description": "Requests would fail now. See checks."},
     },
 )
 async def ready(server: ServerDep) -> Any:
@@ -51,6 +51,6 @@ async def ready(server: ServerDep) -> Any:
     response_class=Response,
 )
 async def metrics(_caller: Curator, server: ServerDep) -> Response:
-    """Figures for operators, in Prometheus' format; while the ledger is away, budgets are the last known."""
+    """Figures for operators, in Prometheus' format. During a ledger outage, budgets are the last known."""
     text = await run_sync(server.metrics.text, limiter=server.probe_limiter)
     return Response(text, media_type=CONTENT_TYPE)

@@ -18,6 +18,7 @@ from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.results.discovery import Discovery, PlannedDiscovery
 from dpxplain.results.planned_query import PlannedQuery
+from dpxplain.results.price_levels import query_levels
 from dpxplain.results.quality import PlannedQuality, Quality, bought_quality
 from dpxplain.server import catalog, precision, size_limits, translate
 from dpxplain.server.authenticate import AnyCaller
@@ -74,12 +75,16 @@ from dpxplain.wire.shapes import (
 
 router = APIRouter(tags=["Asking"], prefix=PREFIX)
 _ANSWER: Any = answers(
-    AnswerPayload | AnswerColumns | ClientRelease, "The answer, or its release.", 409, 500, 503
+    AnswerPayload | AnswerColumns | ClientRelease, "The answer, or the stored result alone.", 409, 500, 503
 )
 _STORED_ANSWER: Any = answers(AnswerPayload | AnswerColumns, "The answer.", 409, 503)
-_RELEASE: Any = answers(ReleasePayload, "The release.", 409, 503)
-_QUALITY: Any = answers(QualityPayload | ClientRelease, "The shares, or their release.", 409, 500, 503)
-_DISCOVERY: Any = answers(DiscoveryPayload | ClientRelease, "The values, or their release.", 409, 500, 503)
+_RELEASE: Any = answers(ReleasePayload, "The stored result.", 409, 503)
+_QUALITY: Any = answers(
+    QualityPayload | ClientRelease, "The shares, or the stored result alone.", 409, 500, 503
+)
+_DISCOVERY: Any = answers(
+    DiscoveryPayload | ClientRelease, "The values, or the stored result alone.", 409, 500, 503
+)
 
 
 @router.get("/datasets", responses=answers(Datasets))
@@ -96,7 +101,7 @@ def datasets(caller: AnyCaller, server: ServerDep) -> Any:
 
 @router.get("/datasets/{dataset}", responses=answers(DatasetPayload))
 def dataset(access: AccessDep) -> Any:
-    """What is declared about it, and questions to begin with. All of it is public."""
+    """The declarations of a data set, and questions to begin with. All of it is public."""
     role: Literal["analyst", "curator"] = "curator" if access.caller.is_curator else "analyst"
     details = catalog.details(access.dataset.schema, access.account.budget(access.name), role)
     details["failures"] = access.failure_count()
@@ -122,13 +127,14 @@ async def preview(access: AccessDep, body: PreviewQuery) -> Any:
         planned = _plan(access, body)
         _check_size(access, planned)
         form = None if planned.schema.joined else query_form(planned.statement, planned.schema)
-        tells, doubt = precision.query_hints(plan_at, body.rho)
+        rho = planned.plan.rho
+        tells, doubt = precision.query_hints(plan_at, rho)
         return JSONResponse(
             preview_payload(planned.preview())
             | {
                 "form": form,
-                "levels": precision.query_levels(plan_at, body.prices),
-                "protection": precision.protections(body.rho, access.account.budget(access.name)),
+                "levels": query_levels(plan_at, body.prices),
+                "protection": precision.protections(rho, access.account.budget(access.name)),
                 "tells": tells,
                 "doubt": doubt,
             }
@@ -139,7 +145,7 @@ async def preview(access: AccessDep, body: PreviewQuery) -> Any:
 
 @router.post("/datasets/{dataset}/query", responses=_ANSWER)
 async def query(access: AccessDep, body: Ask, form: AskForm = "shown") -> Any:
-    """Phase 1: a noisy answer for every declared group, for rho. Asking the identical thing again is free."""
+    """Phase 1: a noisy answer for every declared group, for rho. Repeating the request is free."""
 
     def show(answer: Answer | Answers) -> Response:
         if form == "release":
@@ -222,7 +228,7 @@ async def history(
 
 
 @router.get(
-    "/datasets/{dataset}/releases/{entry}", responses=answers(ReleasePayload, "The release.", 409, 503)
+    "/datasets/{dataset}/releases/{entry}", responses=answers(ReleasePayload, "The stored result.", 409, 503)
 )
 async def release(access: AccessDep, entry: EntryId) -> Any:
     """A release as it was stored."""
@@ -245,14 +251,14 @@ async def find_release(access: AccessDep, key: KeyQuery = None, kind: KindQuery 
 
 @router.get("/datasets/{dataset}/preparations", responses=answers(HistoryPayload, "Its entries.", 409))
 def preparations(access: AccessDep, subject: SubjectQuery) -> Any:
-    """What is prepared of one query."""
+    """The preparations of one query."""
     entries = access.ledger.preparations(access.name, subject)
     return JSONResponse(history_payload(HistoryPage(entries, None)))
 
 
 def _plan(access: DatasetAccess, body: Ask) -> PlannedQuery:
     planned = access.read_only_session().plan(
-        body.sql, body.rho, confidence=body.confidence, population=body.population
+        body.sql, body.rho, epsilon=body.epsilon, confidence=body.confidence, population=body.population
     )
     if body.expected_key not in (None, planned.key):
         raise other_plan()
@@ -265,7 +271,7 @@ def _check_size(access: DatasetAccess, planned: PlannedQuery) -> None:
 
 
 def _preparations(access: DatasetAccess, answer: Answer | Answers) -> list[PreparationsOfQuery]:
-    """What is prepared of each aggregate, so that the client need not ask."""
+    """The preparations of each aggregate, so that the client need not ask."""
     parts = answer.answers if isinstance(answer, Answers) else (answer,)
     dataset = access.read_only_dataset().joining(answer.schema.joined)
     subjects = [preparation_subject(part.statement.query, dataset) for part in parts]
@@ -308,7 +314,7 @@ async def preview_quality(access: AccessDep, body: MeasureQuality) -> Any:
 
 @router.get("/datasets/{dataset}/quality", responses=answers(BoughtQuality, "The shares, or null.", 409, 503))
 async def stored_quality(access: AccessDep, confidence: ConfidenceQuery = 0.95) -> Any:
-    """What you bought last under the present declarations; null where nothing was. Free."""
+    """The data quality that you measured last under the present schema, or null. Free."""
 
     def read() -> Response:
         measured = bought_quality(access.read_only_dataset(), confidence)
@@ -320,7 +326,7 @@ async def stored_quality(access: AccessDep, confidence: ConfidenceQuery = 0.95) 
 
 @router.post("/datasets/{dataset}/quality", responses=_QUALITY)
 async def quality(access: AccessDep, body: MeasureQuality, form: Form = "shown") -> Any:
-    """Private shares of rows that are clamped or left out, for rho. Asking the identical thing is free."""
+    """Private shares of rows that are capped or left out, for rho. Repeating the request is free."""
 
     def show(measured: Quality) -> Response:
         if form == "release":
@@ -346,7 +352,7 @@ async def preview_discover(access: AccessDep, body: Discover) -> Any:
 
 @router.post("/datasets/{dataset}/discover", responses=_DISCOVERY)
 async def discover(access: AccessDep, body: Discover, form: Form = "shown") -> Any:
-    """The values of a column that enough privacy units have, for rho and δ; then all may ask about it."""
+    """The values of a column that enough privacy units have, for rho and δ. Then anybody can query it."""
 
     def show(discovery: Discovery) -> Response:
         if form == "release":
@@ -365,7 +371,9 @@ async def discover(access: AccessDep, body: Discover, form: Form = "shown") -> A
 
 
 def _plan_discovery(access: DatasetAccess, body: Discover) -> PlannedDiscovery:
-    planned = access.read_only_session().plan_discovery(body.column, body.rho, delta=body.delta)
+    planned = access.read_only_session().plan_discovery(
+        body.column, body.rho, epsilon=body.epsilon, delta=body.delta
+    )
     if body.expected_key not in (None, planned.key):
         raise other_plan()
     if planned.find() is None:
@@ -374,7 +382,9 @@ def _plan_discovery(access: DatasetAccess, body: Discover) -> PlannedDiscovery:
 
 
 def _plan_quality(access: DatasetAccess, body: MeasureQuality) -> PlannedQuality:
-    planned = access.read_only_session().plan_quality(body.rho, confidence=body.confidence)
+    planned = access.read_only_session().plan_quality(
+        body.rho, epsilon=body.epsilon, confidence=body.confidence
+    )
     if body.expected_key not in (None, planned.plan.key(access.dataset)):
         raise other_plan()
     return planned

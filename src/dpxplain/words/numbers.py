@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
+
+UNKNOWN = "–"  # in place of a value of which nothing is known
+NO_ROWS = "no rows to tell"  # in place of its interval
 
 
 def number(value: float, spread: float | None = None) -> str:
@@ -102,6 +106,91 @@ class Unit:
     factor: int = 1
     sign: str = ""
     words: str = ""
+    prefix: str = ""  # of money in a sentence: $
+
+    @classmethod
+    def declared(cls, unit: str) -> Unit:
+        """The unit that a schema declares for a column: written out in sentences, left to headings in tables.
+
+        >>> Unit.declared("minutes").about(62.31, 4.0), Unit.declared("$").span(5512, 6790)
+        ('62 minutes', '$5,500–6,800')
+        """
+        text = shortened(clean(unit), 3)
+        is_currency = len(text) == 1 and unicodedata.category(text) == "Sc"
+        return cls(prefix=text) if is_currency else cls(words=f" {text}" if text else "")
+
+    def about(self, value: float, spread: float | None = None) -> str:
+        """The number in a sentence: at most three digits, and only those that its spread supports.
+
+        >>> POINTS.about(0.40083, 0.0006), PLAIN.about(11_610, 130), POINTS.about(0.0101, 0.02)
+        ('40.1 percentage points', '11,600', '1 percentage point')
+        """
+        return self.with_words(self.bare(value, spread))
+
+    def with_words(self, figure: str) -> str:
+        """A number that `bare` wrote, with its unit: 1 percentage point, 2 percentage points."""
+        if not self.words.startswith(" "):
+            return figure
+        is_one = figure.lstrip("-") == "1" and self.words == POINTS.words
+        return figure + (self.words.removesuffix("s") if is_one else self.words)
+
+    def bare(self, value: float, spread: float | None = None) -> str:
+        """The same without the unit, where that follows in the sentence; a percent sign stays.
+
+        >>> POINTS.bare(0.40083, 0.0006), Unit.declared("$").bare(11_610, 130), PERCENT.bare(0.4, 0.1)
+        ('40.1', '$11,600', '40%')
+        """
+        value *= self.factor
+        sign = "" if self.words.startswith(" ") else self.words
+        if not math.isfinite(value) or value == 0:
+            return self._prefixed(number(value)) + sign
+        decimals = _decimals(value, digits=3)
+        if spread is not None and 0 < spread < math.inf:
+            decimals = min(decimals, _decimals(self.factor * spread, digits=1))
+        return self._prefixed(_rounded(value, decimals)) + sign
+
+    def _prefixed(self, figure: str) -> str:
+        return f"-{self.prefix}{figure[1:]}" if figure.startswith("-") else f"{self.prefix}{figure}"
+
+    def given(self, constant: float) -> str:
+        """A constant to its last digit, see `as_given`.
+
+        >>> PERCENT.given(0.29), PERCENT.given(1 / 3), POINTS.given(0.1), Unit.declared("$").given(50_000)
+        ('29%', '1/3', '10 percentage points', '$50,000')
+        """
+        text = as_given(constant)
+        if "/" not in text:
+            text = f"{self._prefixed(as_given(self.factor * constant))}{self.words}"
+        return text
+
+    def span(self, low: float, high: float, constant: float = 0.0) -> str:
+        """An interval in a sentence: two digits of its width, and at most three of its larger end.
+
+        >>> POINTS.span(0.3605, 0.3677), PLAIN.span(-190, 110), POINTS.span(0.40053, 0.40112)
+        ('36.0–36.8 percentage points', '-190 to 110', '40.05–40.11 percentage points')
+        >>> PLAIN.span(2, math.inf), PLAIN.span(-math.inf, math.inf), Unit(prefix="$").span(-8, 14)
+        ('2 or more', 'anything', '-$8 to $14')
+        >>> POINTS.span(0.2, math.inf), Unit(prefix="$").span(-math.inf, -2)
+        ('20 percentage points or more', 'below -$2')
+        """
+        low, high, constant = self.factor * low, self.factor * high, self.factor * constant
+        if math.isinf(low) and math.isinf(high):
+            return "anything"
+        if math.isinf(low):
+            return f"below {self._prefixed(number(high))}{self.words}"
+        if math.isinf(high):
+            return f"{self._prefixed(number(low))}{self.words} or more"
+        if high == low:
+            return f"{self._prefixed(number(low))}{self.words}"
+        largest = max(abs(low), abs(high))
+        decimals = min(_decimals(high - low), _decimals(largest, digits=3))
+        while _rounded(low, decimals) == _rounded(high, decimals):
+            decimals += 1
+        decimals = _telling(decimals, low, high, constant)
+        ends = _rounded(low, decimals), _rounded(high, decimals)
+        if low >= 0:
+            return f"{self.prefix}{ends[0]}–{ends[1]}{self.words}"
+        return f"{self._prefixed(ends[0])} to {self._prefixed(ends[1])}{self.words}"
 
     def number(self, value: float, spread: float | None = None) -> str:
         return number(self.factor * value, None if spread is None else self.factor * spread) + self.sign
@@ -215,7 +304,10 @@ class Figures:
         if not widths:
             return None
         width = widths[len(widths) // 2] * (100 if percent else 1)
-        return cls(_decimals(width), percent)
+        # A person reads percent to one decimal; more only where intervals are that narrow.
+        if percent:
+            return cls(max(0, min(_decimals(width), max(1, _decimals(width, digits=1)))), True)
+        return cls(_decimals(width))
 
     def value(self, value: float) -> str:
         if not math.isfinite(value):
@@ -224,7 +316,10 @@ class Figures:
 
     def interval(self, low: float, high: float) -> str:
         low, high = self._scaled(low), self._scaled(high)
-        decimals = _telling(self.decimals, low, high)
+        decimals = self.decimals
+        while low < high and decimals < 6 and _rounded(low, decimals) == _rounded(high, decimals):
+            decimals += 1
+        decimals = _telling(decimals, low, high)
         return f"{_rounded(low, decimals)}{self._unit} to {_rounded(high, decimals)}{self._unit}"
 
     @property
@@ -259,3 +354,63 @@ def _side(value: float, constant: float) -> int:
 def _rounded(value: float, decimals: int) -> str:
     text = f"{value:,.{decimals}f}" if decimals >= 0 else f"{round(value, decimals):,.0f}"
     return text[1:] if text[0] == "-" and not text.strip("-0.,") else text
+
+
+def whole_percent(share: float) -> int:
+    """A share in whole percent, away from 0 if it is not 0.
+
+    >>> whole_percent(0.412), whole_percent(0.001), whole_percent(0.0)
+    (41, 1, 0)
+    """
+    rounded = round(100 * share)
+    return rounded or (share > 0) - (share < 0)
+
+
+def counted(count: int, noun: str) -> str:
+    """
+    >>> counted(1, "group"), counted(1_200, "entry")
+    ('1 group', '1,200 entries')
+    """
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else plural}"
+
+
+def more(count: int, noun: str) -> str:
+    """The rows that are not shown, or nothing: … and 480 more groups."""
+    return f"… and {counted(count, f'more {noun}')}" if count > 0 else ""
+
+
+def uncapitalised(text: str) -> str:
+    """The text as it stands inside a sentence; acronyms keep their capitals.
+
+    >>> uncapitalised("Marital status"), uncapitalised("GDP per head")
+    ('marital status', 'GDP per head')
+    """
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
+
+
+def shortened(text: str, words: int, characters: int = 80) -> str:
+    """A name of at most so many words and characters; what is cut ends in "…".
+
+    >>> shortened("ages 40 to 50", 8), shortened("a, b, c and d", 3), shortened("x" * 9, 8, 4)
+    ('ages 40 to 50', 'a, b, c…', 'xxx…')
+
+    No bracket stays open:
+
+    >>> shortened("the average pay (capped at 100)", 5)
+    'the average pay…'
+    """
+    cut = " ".join(text.split()[:words])
+    cut = cut if len(cut) <= characters else cut[: characters - 1]
+    if cut != text and cut.count("(") > cut.count(")"):
+        cut = cut[: cut.rindex("(")] or cut
+    return text if cut == text else f"{cut.rstrip(' ,;:')}…"
+
+
+def a_noun(noun: str) -> str:
+    """The noun with its article, by its first letter.
+
+    >>> a_noun("origin"), a_noun("tailnum")
+    ('an origin', 'a tailnum')
+    """
+    return f"{'an' if noun[:1].lower() in ('a', 'e', 'i', 'o', 'u') else 'a'} {noun}"

@@ -1,4 +1,4 @@
-"""A record of the audit log as a sentence. An action without a sentence is given by its name."""
+"""Turns a record of the audit log into a sentence. An action without a sentence is shown by its name."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dpxplain.model.budget import rho_of_units
 
 TRUTH_VIEWED = "truth viewed"
 _KINDS = {
-    "query": "asked",
-    "prepare": "prepared",
-    "explain": "had explained",
-    "quality": "measured",
-    "discover": "had discovered",
-    "tune": "had tuned",
+    "query": "a query",
+    "prepare": "a preparation",
+    "explain": "an explanation",
+    "quality": "data quality",
+    "discover": "a discovery",
+    "tune": "tuning",
 }
 # A single-user server has no login, and writes these without an actor.
 _BY_OWNER = ("reserved", "released", "cancelled")
@@ -24,11 +24,14 @@ Row = Mapping[str, Any]
 
 
 def audit_sentence(record: AuditRecord, token_names: Mapping[str, str]) -> str:
-    """Who did what. `token_names` has the holders of tokens by id; another id is an old browser session's."""
+    """The sentence: who did what.
+
+    `token_names` maps token ids to names; other ids are old browser sessions.
+    """
     if record.action == "token revoked":
         id = record.details["revocation"]["token"]
-        credential = f"the token of {token_names[id]}" if id in token_names else "a browser session"
-        return f"{_actor(record)} ended {credential} ({id})."
+        ended = f"revoked {token_names[id]}'s token" if id in token_names else "ended a browser session"
+        return f"{_actor(record)} {ended} ({id})."
     predicate = _PREDICATES.get(record.action)
     of_dataset = f" ({record.dataset})" if record.dataset else ""
     return f"{_actor(record)} {predicate(record) if predicate else record.action + of_dataset}."
@@ -45,21 +48,23 @@ def _opened(record: AuditRecord) -> str:
 
 
 def _limit_changed(record: AuditRecord) -> str:
-    return f"took over a declared budget of {_limit(_row(record, 'limit'))} for {record.dataset}"
+    return f"changed the declared budget of {record.dataset} to {_limit(_row(record, 'limit'))}"
 
 
 def _delta_changed(record: AuditRecord) -> str:
-    return f"took over δ = {_row(record, 'limit').get('delta')} for {record.dataset}"
+    return f"changed δ of {record.dataset} to {_row(record, 'limit').get('delta')}"
 
 
 def _reserved(record: AuditRecord) -> str:
     entry = _row(record, "entry")
-    verb = _KINDS.get(entry.get("kind", ""), entry.get("kind"))
-    return f"{verb} for {_rho(entry.get('charge_units'))} of {record.dataset}: {entry.get('description')}"
+    kind = _KINDS.get(entry.get("kind", ""), entry.get("kind"))
+    return (
+        f"spent {_rho(entry.get('charge_units'))} on {record.dataset} for {kind}: {entry.get('description')}"
+    )
 
 
 def _released(record: AuditRecord) -> str:
-    return f"got the result of number {_row(record, 'release').get('entry')} of {record.dataset}"
+    return f"got the result of request {_row(record, 'release').get('entry')} on {record.dataset}"
 
 
 def _granted(record: AuditRecord, verb: str = "set") -> str:
@@ -83,7 +88,7 @@ def _sharing(verb: str) -> Callable[[AuditRecord], str]:
         share = _row(record, "share")
         reader = "everyone" if share.get("reader") == "*" else share.get("reader")
         owner = share.get("owner") or "the local owner"
-        return f"{verb} {reader} read what {owner} asks of {record.dataset}{_because(share)}"
+        return f"{verb} {reader} read {owner}'s history on {record.dataset}{_because(share)}"
 
     return predicate
 
@@ -95,18 +100,18 @@ def _token_created(record: AuditRecord) -> str:
 
 def _version_opened(record: AuditRecord) -> str:
     version = _row(record, "version").get("version")
-    return f"opened version {version!r} of the data of {record.dataset}"
+    return f"opened version {version!r} of {record.dataset}"
 
 
 def _loss_charged(record: AuditRecord) -> str:
     entry = _row(record, "entry")
     analyst = entry.get("analyst") or "the local owner"
-    return f"charged {analyst} {_rho(entry.get('charge_units'))} of {record.dataset} for lost records"
+    return f"charged {analyst} {_rho(entry.get('charge_units'))} on {record.dataset} for lost records"
 
 
 def _truth_viewed(record: AuditRecord) -> str:
     if "schema" in record.details:
-        return f"held a schema of {record.dataset or 'a new data set'} against its true rows"
+        return f"compared a schema of {record.dataset or 'a new data set'} with its true rows"
     beside = next(
         (f", beside {n} {record.details[n]}" for n in ("explanation", "answer") if n in record.details), ""
     )
@@ -115,30 +120,30 @@ def _truth_viewed(record: AuditRecord) -> str:
 
 _ENDINGS = {
     "server stopped": "the server was stopped",
-    "database lost": "the database of the data was shut down, or its table was locked",
+    "database lost": "the database with the data was shut down, or its table was locked",
     "ledger lost": "the ledger could not be reached or written",
-    "cut off": "the connection to the database of the data broke",
+    "cut off": "the connection to the database with the data broke",
     "cancelled": "it was cancelled",
     "failed": "it failed",
 }
 
 _PREDICATES: dict[str, Callable[[AuditRecord], str]] = {
     "data set opened": _opened,
-    "budget request declined": lambda record: f"declined a request for more of {record.dataset}",
+    "budget request declined": lambda record: f"declined a request for more budget on {record.dataset}",
     "data file removed": lambda record: f"removed the data file {record.details.get('file')}",
     "data file uploaded": lambda record: f"uploaded the data file {record.details.get('file')}",
-    "budget asked for": lambda record: f"asked for {record.details.get('rho')} more of {record.dataset}",
+    "budget asked for": lambda record: f"asked for ρ {record.details.get('rho')} more on {record.dataset}",
     "limit changed": _limit_changed,
     "delta changed": _delta_changed,
     "reserved": _reserved,
     "released": _released,
-    "cancelled": lambda record: f"cancelled number {record.details.get('entry')} of {record.dataset}",
+    "cancelled": lambda record: f"cancelled request {record.details.get('entry')} on {record.dataset}",
     "allowance granted": _granted,
     "topped up": _topped_up,
     "shared": _sharing("let"),
-    "unshared": _sharing("no longer lets"),
+    "unshared": _sharing("stopped letting"),
     "token created": _token_created,
-    "session created": lambda record: f"began a browser session{_until(_row(record, 'token'))}",
+    "session created": lambda record: f"opened a browser session{_until(_row(record, 'token'))}",
     "signed in": lambda _: "signed in with a browser",
     "browser sessions ended": lambda record: (
         f"ended {record.details.get('sessions')} browser sessions of {record.details.get('name')}"
@@ -147,30 +152,30 @@ _PREDICATES: dict[str, Callable[[AuditRecord], str]] = {
     "schema edited": lambda record: f"edited the schema of {record.dataset}",
     "data set declared": lambda record: f"declared the data set {record.dataset}",
     "data version opened": _version_opened,
-    "ledger upgraded": lambda _: "brought the ledger up to date",
+    "ledger upgraded": lambda _: "upgraded the ledger",
     "loss charged": _loss_charged,
-    "loss declared": lambda record: f"declared records of the ledger lost{_because(record.details)}",
-    "ledger restored": lambda record: f"restored a backup of {record.details.get('records')} records",
+    "loss declared": lambda record: f"declared that the ledger lost records{_because(record.details)}",
+    "ledger restored": lambda record: f"restored a backup with {record.details.get('records')} records",
     "interrupted": lambda record: (
-        f"found number {record.details.get('entry')} of {record.dataset} interrupted: "
-        f"{_ENDINGS.get(record.details.get('ending', ''), 'its process is gone')}, and the charge stays"
+        f"found that request {record.details.get('entry')} on {record.dataset} was interrupted: "
+        f"{_ENDINGS.get(record.details.get('ending', ''), 'its process died')}. The charge stays"
     ),
     "taken over": lambda record: (
-        f"asked again for number {record.details.get('entry')} of {record.dataset}, which was charged and "
-        "not released"
+        f"repeated request {record.details.get('entry')} on {record.dataset}, which was charged but not "
+        "answered"
     ),
-    "found": lambda _: "took over an entry that was there before the log",
+    "found": lambda _: "recorded an entry that is older than the log",
 }
 
 
 def _row(record: AuditRecord, name: str) -> Row:
-    """A ledger row that the record repeats; empty where it has none of that name."""
+    """The ledger row of this name in the record, or an empty one."""
     row = record.details.get(name)
     return row if isinstance(row, Mapping) else {}
 
 
 def _rho(units: Any) -> str:
-    return f"{rho_of_units(units or 0):,.6g}"
+    return f"ρ {rho_of_units(units or 0):,.6g}"
 
 
 def _limit(row: Row) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from dpxplain.model.charge import Entry
+from dpxplain.model.groups import ALL_ROWS, Groups
 from dpxplain.model.query import (
     Aggregate,
     And,
@@ -25,7 +26,7 @@ from dpxplain.model.query import (
     Statement,
 )
 from dpxplain.model.schema import Schema, label
-from dpxplain.results.formats import clean, level, rho
+from dpxplain.words.numbers import clean, level, rho, uncapitalised
 
 _LISTED = 6  # values of a condition that are named
 _VERBS: dict[Operator, str] = {
@@ -55,7 +56,7 @@ def answer_title(statement: Statement, schema: Schema) -> str:
     ...     "pay": {"bounds": [0, 9], "label": "monthly pay", "unit": "dollars"}}})
     >>> sql = "SELECT sex, AVG(pay) FROM people WHERE age > 20 AND age <= 60 GROUP BY sex"
     >>> answer_title(parse(sql, people), people)
-    'Average monthly pay (dollars) by sex, only where age is above 20 and at most 60'
+    'Average monthly pay (dollars), capped at 9, by sex, only where age is above 20 and at most 60'
     """
     words = [value_words(output, statement, schema) for output in statement.presentation.values]
     return _sentence(_listed(words), statement, schema)
@@ -74,7 +75,7 @@ def caption(schema: Schema, entry: Entry, confidence: float) -> str:
     )
 
 
-def question_title(question: str, statement: Statement, schema: Schema) -> str:
+def question_filter(question: str, statement: Statement, schema: Schema) -> str:
     """A question about two groups, with the filter of its answer: they are compared within those rows."""
     where = statement.query.where
     return (
@@ -102,26 +103,77 @@ def aggregate_words(aggregate: Aggregate, schema: Schema) -> str:
     if aggregate.kind == "persons":
         return f"Number of different {clean(schema.privacy.unit)}s"
     if aggregate.column is None:
-        return "Number of rows"
+        return f"Number of rows{_cut(schema)}"
     name = column_words(aggregate.column, schema)
     if aggregate.kind == "count":
-        return f"Number of rows with {name}"
+        return f"Number of rows with {name}{_cut(schema)}"
     if is_share(aggregate, schema):
-        return f"Share with {name}"
+        return _share_words(aggregate.column, schema)
+    if aggregate.kind == "sum" and _is_zero_one(aggregate.column, schema):
+        return f"Number{_share_words(aggregate.column, schema)[len('Share') :]}"
     if isinstance(aggregate, Quantile):
         which = "Median" if aggregate.level == 0.5 else f"{level(aggregate.level)} quantile"
-        return f"{which} of {name}"
+        return f"{which} of {name}{capped(aggregate, schema)}"
     words = _MEASURES[aggregate.kind]
-    labelled = aggregate.kind == "avg" and schema.column(aggregate.column).label
-    return f"{words.removesuffix(' of') if labelled else words} {name}"
+    short = words.removesuffix(" of") if aggregate.kind == "avg" else words
+    return f"{short} {uncapitalised(name)}{capped(aggregate, schema)}"
+
+
+def _cut(schema: Schema) -> str:
+    """How many rows of each privacy unit count, as part of a name; empty where every row does."""
+    privacy = schema.privacy
+    return "" if privacy.unit == "row" else f" (at most {privacy.max_rows:,} per {clean(privacy.unit)})"
+
+
+def _share_words(name: str, schema: Schema) -> str:
+    text = clean(schema.column(name).label)
+    if not text:
+        return f"Share with {clean(name)} = 1"
+    return text if text.lower().startswith("share ") else f"Share with {text}"
+
+
+def capped(aggregate: Aggregate, schema: Schema) -> str:
+    """Which values count as the bound, as part of a name; empty where no value can lie beyond a bound.
+
+    >>> pay = {"table": {"name": "t"}, "privacy": {"rho": 1}, "columns": {
+    ...     "pay": {"bounds": [0, 200_000]}, "delay": {"bounds": [-90, 300]}}}
+    >>> capped(Aggregate("avg", "pay"), Schema.load(pay)), capped(Aggregate("sum", "delay"), Schema.load(pay))
+    (', capped at 200,000', ', capped at -90 and 300')
+    """
+    if aggregate.column is None or aggregate.kind in ("count", "persons") or is_share(aggregate, schema):
+        return ""
+    column = schema.column(aggregate.column)
+    if column.expression is not None or column.bounds is None or not column.is_summable:
+        return ""
+    if _is_zero_one(aggregate.column, schema):
+        return ""
+    low, high = (f"{float(end):,.15g}" for end in column.bounds)
+    return f", capped at {high}" if low == "0" else f", capped at {low} and {high}"
+
+
+def group_name(groups: Groups, index: int, schema: Schema) -> str:
+    """A group in a sentence: by what its values stand for, where that is declared."""
+    columns = [schema.column(name) for name in groups.columns]
+    texts = [
+        column.value_label(value) or label(value)
+        for column, value in zip(columns, groups.key(index), strict=True)
+    ]
+    return clean(", ".join(texts)) or ALL_ROWS
 
 
 def is_share(aggregate: Aggregate, schema: Schema) -> bool:
-    """Whether it is the share of rows that have what a labelled column of zeros and ones says."""
+    """Whether it is the share of rows that have what a column of zeros and ones says."""
     if aggregate.kind != "avg" or aggregate.column is None:
         return False
     column = schema.column(aggregate.column)
-    return bool(column.label) and column.bounds == (0, 1) and column.step == 1
+    says_so = column.step == 1 or column.label.lower().startswith("share")
+    return column.bounds == (0, 1) and says_so
+
+
+def _is_zero_one(name: str, schema: Schema) -> bool:
+    """Whether a column has zeros and ones only."""
+    column = schema.column(name)
+    return column.bounds == (0, 1) and column.step == 1
 
 
 def in_percent(aggregate: Aggregate, schema: Schema) -> bool:
@@ -160,7 +212,9 @@ def condition_words(node: Filter, schema: Schema) -> str:
 
 def _sentence(values: str, statement: Statement, schema: Schema) -> str:
     query = statement.query
-    groups = _listed([column_words(name, schema) for name in query.group_by])
+    groups = _listed([_subject(name, schema) for name in query.group_by])
+    if ", capped at " in values:
+        values += ","
     of = f" by {groups}" if groups else "" if query.where is not None else " of all rows"
     where = "" if query.where is None else f", only where {condition_words(query.where, schema)}"
     having = f", shown where {clean(statement.having_text)}" if statement.having_text else ""
@@ -207,7 +261,8 @@ def _value(name: str, value: Literal_, schema: Schema) -> str:
 
 
 def _subject(name: str, schema: Schema) -> str:
-    return clean(schema.column(name).label or name)
+    """A column within a sentence."""
+    return clean(uncapitalised(schema.column(name).label) or name)
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -1,0 +1,24 @@
+"""The answer first: what a result says, in the few words that every face shows before anything else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A headline, what supports it, the one caveat that matters most, and notes on request.
+
+    Prints as headline and support:
+
+    >>> print(Finding("Mostly storms.", "Without them the gap is gone.", "About these rows only."))
+    Mostly storms. Without them the gap is gone.
+    """
+
+    headline: str  # one sentence of at most 25 words
+    support: str = ""  # at most two sentences
+    caveat: str = ""  # one line of at most 15 words
+    notes: tuple[str, ...] = ()  # everything else
+
+    def __str__(self) -> str:
+        return f"{self.headline} {self.support}".rstrip()

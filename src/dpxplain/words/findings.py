@@ -1,0 +1,622 @@
+"""The answer first: the finding of each result, chosen from its intervals by one rule per kind of result.
+
+Each rule takes plain facts and returns a `Finding`; tests/words/test_findings.py has a table of situations
+for each. Nothing is decided from a point estimate alone, and shares of conditions are never added up, because
+conditions overlap.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from dpxplain.model.contrast import Verdict
+from dpxplain.model.finding import Finding
+from dpxplain.model.groups import ALL_ROWS
+from dpxplain.words.numbers import (
+    PLAIN,
+    Unit,
+    clean,
+    counted,
+    level,
+    shortened,
+    uncapitalised,
+    whole_percent,
+)
+
+Interval = tuple[float, float]
+EffectName = Literal["shrinks", "widens", "unclear"]
+
+MOST_WORDS = 25  # of a headline
+MOST_NAME_WORDS = 8  # of a condition or group within a sentence; longer names are cut
+ASSOCIATION = "Holds for these data only. Association, not cause."
+THESE_DATA = "Holds for these data only, at {level} confidence."
+OVERLAP = "They overlap, so their effects do not add up."
+_MOSTLY = 0.4  # of the gap: from here on a condition that stands out explains it "mostly"
+_SURELY = 0.2  # of the gap: a condition "accounts for it" only if it removes at least so much for certain
+_ALL = 0.75  # of the gap: from here on, if nothing clear remains, a condition "accounts for it"
+_ALIKE = 1.5  # shares whose ends differ by less than this factor are said as one fraction
+_FRACTIONS = (
+    (0.05, "a twentieth"), (0.1, "a tenth"), (0.2, "a fifth"), (0.25, "a quarter"), (1 / 3, "a third"),
+    (0.5, "half"), (2 / 3, "two thirds"), (0.75, "three quarters"),
+)  # fmt: skip
+_NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a question compares, and what was released about it."""
+
+    groups: tuple[str, ...]  # the two groups of a gap; otherwise what is asked about
+    estimate: float
+    interval: Interval
+    verdict: Verdict
+    confidence: float
+    measured: str = "gap"  # gap, value, ratio or share
+    constant: float = 0.0
+    unit: Unit = PLAIN
+    value: str = ""  # of a question about one group, what is measured: "Share with high income"
+    general: tuple[Interval, Verdict] | None = None  # in the population, where that was asked
+    general_refusal: str = ""  # why nothing is said of the population
+
+    @property
+    def is_gap(self) -> bool:
+        """Whether two groups are compared with each other, not with a number."""
+        return self.measured == "gap" and self.constant == 0 and len(self.groups) == 2
+
+
+def comparison_finding(asked: Comparison, caveat: str = "", notes: Sequence[str] = ()) -> Finding:
+    """Whether a gap is real or may be privacy noise; `caveat` where the data have a more urgent one."""
+    sure = asked.verdict is not Verdict.UNCLEAR
+    difference = "difference" if asked.measured == "gap" else asked.measured
+    if sure:
+        low, high = asked.interval
+        turned = (-high, -low) if asked.is_gap and asked.verdict is Verdict.REVERSED else (low, high)
+        span = asked.unit.span(*turned, asked.constant)
+        support = f"The real {difference} is {span}; privacy noise cannot account for it."
+    else:
+        within = _within(asked, asked.interval)
+        support = f"The real {difference} {within}; privacy noise alone could explain what you see."
+    general = in_general(asked)
+    return Finding(
+        headline=_verdict_sentence(asked),
+        support=f"{support} {general}".rstrip(),
+        caveat=caveat or THESE_DATA.format(level=level(asked.confidence)),
+        notes=tuple(notes),
+    )
+
+
+def _verdict_sentence(asked: Comparison, ending: str = "") -> str:
+    """Whether it is so; `ending` goes before the full stop."""
+    if not asked.is_gap:
+        (name, names), constant = _named_value(asked), asked.unit.given(asked.constant)
+        template = {
+            Verdict.UNCLEAR: f"It is not clear whether {name} is above {{constant}}{{ending}}.",
+            Verdict.REAL: f"{_capitalised(name)} is above {{constant}}{{ending}}.",
+            Verdict.REVERSED: f"{_capitalised(name)} is below {{constant}}{{ending}}.",
+        }[asked.verdict]
+        return _headline(template, *names, constant=constant, ending=ending)
+    template = {
+        Verdict.UNCLEAR: "It is not clear whether {} is higher for {} than for {}{ending}.",
+        Verdict.REAL: "{} is higher for {} than for {}, by {size}{ending}.",
+        Verdict.REVERSED: "It is the other way round: {} is lower for {} than for {}, by {size}{ending}.",
+    }[asked.verdict]
+    value = _in_sentence(asked.value or "Value")
+    value = _at_start(value) if asked.verdict is Verdict.REAL else value
+    size = _sized(asked, abs(asked.estimate))
+    return _headline(template, value, *asked.groups, size=asked.unit.with_words(size), ending=ending)
+
+
+def _named_value(asked: Comparison) -> tuple[str, tuple[str, ...]]:
+    """The number of a question about one value, as a template with its names: the ratio of {} to {}."""
+    match asked.measured, asked.groups:
+        case "ratio", (_, _):
+            return "the ratio of {} to {}", asked.groups
+        case "share", (_,):
+            return "the share of {}", asked.groups
+        case "gap", (_, _):
+            return "the lead of {} over {}", asked.groups
+        case "value", (group,) if asked.value:
+            value = asked.value if asked.verdict is not Verdict.UNCLEAR else uncapitalised(asked.value)
+            value, _, more = value.partition(", ")
+            return ("{} for {}, {}," if more else "{} for {}"), (value, group, *filter(None, [more]))
+    return "the value", ()
+
+
+def _headline(template: str, *names: str, **parts: str) -> str:
+    """The template with its parts; its names are shortened until it has at most 25 words.
+
+    >>> _headline("{} is above {}, by {size}.", "a", "{b}", size="7")
+    'a is above {b}, by 7.'
+    """
+    return _fitting(
+        template.format(*(shortened(name, most) for name in names), **parts)
+        for most in range(MOST_NAME_WORDS, 0, -1)
+    )
+
+
+def _fitting(texts: Iterable[str]) -> str:
+    """The first text that is short enough for a headline, or else the last."""
+    for text in texts:
+        if len(text.split()) <= MOST_WORDS:
+            break
+    return text[:-1] if text.endswith("….") else text
+
+
+def _within(asked: Comparison, interval: Interval) -> str:
+    """Where an unclear number lies: "is between 1 and 3", or "could be 2 or more" without a known end."""
+    span = asked.unit.span(*interval, asked.constant)
+    if not all(map(math.isfinite, interval)):
+        return f"could be {span}"
+    return f"is between {span.replace('–', ' and ', 1).replace(' to ', ' and ', 1)}"
+
+
+def _sized(asked: Comparison, value: float) -> str:
+    """A gap in the digits of its interval, without its unit; a real gap is never written as 0."""
+    text = asked.unit.bare(value, asked.interval[1] - asked.interval[0])
+    return text if any(digit in text for digit in "123456789") else asked.unit.bare(value)
+
+
+def in_general(asked: Comparison) -> str:
+    """What holds in the population, as a sentence; empty where that was not asked."""
+    if asked.general is None:
+        return asked.general_refusal
+    interval, verdict = asked.general
+    span = asked.unit.span(*interval, asked.constant)
+    if verdict is Verdict.UNCLEAR:
+        return f"In general it {_within(asked, interval)}, so sampling error may explain it."
+    return f"In general it is {span}, sampling error included."
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What leaving out the rows of one condition does."""
+
+    name: str  # a phrase: "cause Storm"
+    effect: EffectName
+    influence: Interval
+    share: Interval | None = None  # of the gap that it removes
+    without: Interval | None = None  # the gap without these rows
+    middle: float | None = None  # the estimated share
+    is_first: bool = False  # its rank is 1 for certain
+
+
+def effect_name(share: Interval | None, influence: Interval, verdict: Verdict) -> EffectName:
+    """What leaving out a condition's rows does to the gap: by the share removed, or else by the influence.
+
+    An influence above 0 lowers the number that is asked about, which widens a gap below the constant.
+
+    >>> effect_name((0.1, 0.2), (-1, 1), Verdict.REAL), effect_name(None, (1, 2), Verdict.REVERSED)
+    ('shrinks', 'widens')
+    >>> effect_name(None, (1, 2), Verdict.UNCLEAR)
+    'unclear'
+    """
+    if verdict is Verdict.UNCLEAR:
+        return "unclear"
+    low, high = influence if verdict is Verdict.REAL else (-influence[1], -influence[0])
+    if share is not None:
+        low, high = share
+    return "shrinks" if low > 0.0 else "widens" if high < 0.0 else "unclear"
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A question with the conditions that were measured for it, in the order shown."""
+
+    asked: Comparison
+    gap: float | None  # as the conditions' shares refer to it; None where only influences were released
+    effects: tuple[Effect, ...]
+    advice: str = ""  # what would help where nothing is clear
+
+    @property
+    def tells_without(self) -> bool:
+        """Whether the gap without each condition was released."""
+        return self.gap is not None and all(effect.without is not None for effect in self.effects)
+
+    def those_that(self, kind: EffectName) -> list[Effect]:
+        """The conditions with this effect, in the order shown."""
+        return [effect for effect in self.effects if effect.effect == kind]
+
+
+def explanation_finding(table: Explained, caveat: str = "", notes: Sequence[str] = ()) -> Finding:
+    """What explains a gap, by the share of it that each condition removes; else by influence.
+
+    `caveat` where the data have a more urgent one than the usual.
+    """
+    headline, support = _explained(table)
+    return Finding(headline, support, caveat or ASSOCIATION, tuple(notes))
+
+
+def _explained(table: Explained) -> tuple[str, str]:
+    asked = table.asked
+    if asked.verdict is not Verdict.REAL:
+        return _nothing_to_explain(asked)
+    shrinking, widening = table.those_that("shrinks"), table.those_that("widens")
+    if not shrinking and not widening:
+        return f"Nothing measured here clearly explains {_it(asked)}.", table.advice
+    if not shrinking:
+        return _widened(table, widening)
+    if not table.tells_without:
+        return _by_influence(table, shrinking)
+    enders = [effect for effect in shrinking if _ends_it(effect, asked)]
+    first = standing_out(shrinking, table.effects)
+    if enders and (first in enders or first is None):
+        return _accounted_for(table, enders, shrinking)
+    if first is not None:
+        return _first(table, first, [effect for effect in shrinking if effect is not first])
+    return _several(table, shrinking)
+
+
+def standing_out(clear: Sequence[Effect], effects: Sequence[Effect]) -> Effect | None:
+    """The condition that lies above every other one shown: by share, by what remains, or by influence."""
+
+    def ends(effect: Effect) -> Interval:
+        if all(other.share is not None for other in clear):
+            return effect.share or (-math.inf, math.inf)
+        if all(other.without is not None for other in clear):
+            low, high = effect.without or (-math.inf, math.inf)
+            return -high, -low
+        return effect.influence
+
+    first = max(clear, key=lambda effect: ends(effect)[0])
+    others = [ends(effect)[1] for effect in effects if effect is not first]
+    is_ahead = ends(first)[0] > max(others, default=-math.inf)
+    return first if is_ahead and (len(effects) > 1 or first.is_first) else None
+
+
+def _nothing_to_explain(asked: Comparison) -> tuple[str, str]:
+    if asked.verdict is Verdict.REVERSED:
+        if not asked.is_gap:
+            return _verdict_sentence(asked), "Ask about a lower number."
+        first, second = (shortened(name, MOST_NAME_WORDS) for name in asked.groups)
+        return _verdict_sentence(asked), f"To see why, ask why {second} is above {first}."
+    return (
+        _verdict_sentence(asked, ", so there may be nothing to explain"),
+        f"The real {'difference' if asked.measured == 'gap' else asked.measured} "
+        f"{_within(asked, asked.interval)}.",
+    )
+
+
+def _ends_it(effect: Effect, asked: Comparison) -> bool:
+    """Whether nothing clear remains of the gap, and most of it is estimated to go."""
+    if effect.without is None:
+        return False
+    if effect.middle is None:  # of a ratio, whose shares are not told
+        return effect.without[1] < asked.constant
+    is_sure = effect.share is not None and effect.share[0] >= _SURELY
+    return is_sure and effect.without[0] <= asked.constant and effect.middle >= _ALL
+
+
+def _accounted_for(table: Explained, enders: list[Effect], shrinking: list[Effect]) -> tuple[str, str]:
+    asked, first = table.asked, enders[0]
+    assert first.without is not None
+    after = "would be below" if first.without[1] < asked.constant else "is no longer clearly above"
+    after = f"{{}} {after} {{}}" if asked.is_gap else f"it {after} {{constant}}"
+    groups = asked.groups if asked.is_gap else ()
+    if len(enders) == 1:
+        headline = _headline(
+            f"{_rows(first)} account for {_it(asked)}: without them {after}.",
+            first.name,
+            *groups,
+            constant=asked.unit.given(asked.constant),
+        )
+    else:
+        count = _number(len(enders)).lower()
+        headline = _with_names(
+            f"Each of {count} kinds of rows accounts for {_it(asked)} alone: {{}}.",
+            [effect.name for effect in enders],
+        )
+    rest = _without(table, first)
+    rest = f"between {rest.replace(' to ', ' and ', 1)}" if " to " in rest else rest
+    support = f"Without {these_rows(first)} {_it(asked)} falls from {_gap(table)} to {rest}."
+    others = [effect.name for effect in shrinking if effect not in enders]
+    also = f"Leaving out {_listed(others, 'or')} instead shrinks it too." if others else _nothing_else(table)
+    return _capitalised(headline), f"{support} {also}".rstrip()
+
+
+def _first(table: Explained, first: Effect, others: list[Effect]) -> tuple[str, str]:
+    asked, is_most = table.asked, first.share is not None and first.share[0] >= _MOSTLY
+    begin = f"Mostly {uncapitalised(_rows(first))}" if is_most else f"{_rows(first)} stand out"
+    headline = _headline(
+        f"{begin}: without them the {{measured}} of {{gap}} falls to {{without}}.",
+        first.name,
+        measured=asked.measured,
+        gap=_gap(table),
+        without=_without(table, first),
+    )
+    whole = f"what exceeds {asked.unit.given(asked.constant)}" if asked.constant else "it"
+    removed = f"That removes {share_text(first.share)} of {whole}. " if first.share is not None else ""
+    names = [effect.name for effect in others]
+    also = f"Leaving out {_listed(names, 'or')} shrinks it too, but less." if names else _nothing_else(table)
+    return _capitalised(headline), f"{removed}{also}".rstrip()
+
+
+def _several(table: Explained, shrinking: list[Effect]) -> tuple[str, str]:
+    asked, largest = table.asked, shrinking[0]
+    if len(shrinking) == 1:
+        rows = uncapitalised(_rows(largest))
+        headline = _headline(
+            f"Without {rows} {{it}} is clearly smaller: {{without}} instead of {{gap}}.",
+            largest.name,
+            it=_it(asked),
+            gap=_gap(table),
+            without=_without(table, largest),
+        )
+        return headline, "Other conditions may matter as much."
+    shares = [effect.share for effect in shrinking if effect.share is not None]
+    fraction = _common_fraction(shares) if shares else ""
+    names = [
+        effect.name if fraction or effect.share is None else f"{effect.name} (by {share_text(effect.share)})"
+        for effect in shrinking
+    ]
+    headline = _leaving_out_any(asked, names, f" by about {fraction}" if fraction else "")
+    return headline, f"Which condition matters most is not certain. {OVERLAP}"
+
+
+def _leaving_out_any(asked: Comparison, names: Sequence[str], by: str = "") -> str:
+    which, count = "either" if len(names) == 2 else "any one", _number(len(names)).lower()
+    return _with_names(f"Leaving out {which} of {count} kinds of rows shrinks {_it(asked)}{by}: {{}}.", names)
+
+
+def _by_influence(table: Explained, shrinking: list[Effect]) -> tuple[str, str]:
+    """Only influences were released: what shrinks the gap is known, and not by how much."""
+    asked, names = table.asked, [effect.name for effect in shrinking]
+    first = standing_out(shrinking, table.effects)
+    unmeasured = "How far it falls was not measured."
+    if first is not None or len(names) == 1:
+        best = first or shrinking[0]
+        others = [effect.name for effect in shrinking if effect is not best]
+        claim = "have the largest influence" if first is not None else "have a clear effect"
+        headline = _headline(
+            f"{_rows(best)} {claim}: without them {{it}} is smaller.", best.name, it=_it(asked)
+        )
+        also = f"Leaving out {_listed(others, 'or')} shrinks it too." if others else _nothing_else(table)
+        return _capitalised(headline), f"{unmeasured} {also}".rstrip() if first is not None else unmeasured
+    headline = _leaving_out_any(asked, names)
+    return headline, f"Which condition matters most is not certain. {unmeasured}"
+
+
+def _widened(table: Explained, widening: list[Effect]) -> tuple[str, str]:
+    asked, first = table.asked, widening[-1]
+    template = f"Without {uncapitalised(_rows(first))} {{it}} would be larger, not smaller{{change}}."
+    change = ""
+    if first.without is not None and table.gap is not None:
+        change = f": {_without(table, first)} instead of {_gap(table)}"
+    headline = _headline(template, first.name, it=_it(asked), change=change)
+    others = [effect.name for effect in widening if effect is not first]
+    also = f" The same is true without {_listed(others)}." if others else ""
+    return headline, f"Nothing measured here clearly shrinks it.{also}"
+
+
+def _nothing_else(table: Explained) -> str:
+    """Said of the other conditions in the table; empty where there are none."""
+    return "Nothing else in the table clearly shrinks it." if len(table.effects) > 1 else ""
+
+
+def _it(asked: Comparison) -> str:
+    return f"the {asked.measured}"
+
+
+def _rows(effect: Effect) -> str:
+    """The subject of a headline, with a gap for the condition: "Rows with {}"."""
+    # A condition of the analyst's own is "rows where …" already.
+    return "{}" if effect.name.startswith("rows ") else "Rows with {}"
+
+
+def these_rows(effect: Effect) -> str:
+    """The rows of a condition, within a sentence."""
+    return uncapitalised(_rows(effect)).format(shortened(effect.name, MOST_NAME_WORDS))
+
+
+def _gap(table: Explained) -> str:
+    assert table.gap is not None
+    return _sized(table.asked, table.gap)
+
+
+def _without(table: Explained, effect: Effect) -> str:
+    assert effect.without is not None
+    return table.asked.unit.span(*effect.without, table.asked.constant)
+
+
+def share_text(share: Interval) -> str:
+    """A share of the gap as whole percent; beyond nothing and everything there is no meaning.
+
+    >>> share_text((0.412, 0.533)), share_text((0.21, 2.4)), share_text((0.081, 0.0841))
+    ('41–53%', 'at least 21%', '8%')
+    >>> share_text((1.2, 1.4))
+    '100% or more'
+    """
+    low, high = share
+    if low >= 1.0:
+        return "100% or more"
+    if high >= 1.0:
+        return f"at least {whole_percent(low)}%"
+    one, other = whole_percent(low), whole_percent(high)
+    return f"{one}%" if one == other else f"{one}–{other}%"
+
+
+def _common_fraction(shares: Sequence[Interval]) -> str:
+    """One fraction of the gap that fits all conditions; empty where none does.
+
+    >>> _common_fraction([(0.08, 0.1), (0.09, 0.11)]), _common_fraction([(0.032, 0.049), (0.09, 0.109)])
+    ('a tenth', '')
+    """
+    low, high = min(low for low, _ in shares), max(high for _, high in shares)
+    middle = (low + high) / 2
+    fraction, word = min(_FRACTIONS, key=lambda known: abs(math.log(known[0] / middle)))
+    return word if high < _ALIKE * low and 0.87 < fraction / middle < 1.15 else ""
+
+
+def _number(count: int) -> str:
+    return _NUMBERS[count] if count < len(_NUMBERS) else f"{count:,}"
+
+
+def _with_names(template: str, names: Sequence[str]) -> str:
+    """The template with as many names as a headline has room for.
+
+    >>> _with_names("Two shrink it: {}.", ["a", "b"])
+    'Two shrink it: a and b.'
+    >>> _with_names("Many do: {}.", ["a name of eight words, as long as possible"] * 9)
+    'Many do: a name of eight words, as long as…, a name of eight words, as long as…, …'
+    """
+    texts = [template.format(_listed(names))]
+    short = [shortened(name, MOST_NAME_WORDS) for name in names]
+    texts += [template.format(f"{', '.join(short[:count])}, …") for count in range(len(names) - 1, 0, -1)]
+    return _fitting(texts)
+
+
+def _listed(names: Sequence[str], last: str = "and") -> str:
+    """
+    >>> _listed(["a"]), _listed(["a", "b", "c"]), _listed(["a", "b"], "or")
+    ('a', 'a, b and c', 'a or b')
+    """
+    short = [shortened(name, MOST_NAME_WORDS) for name in names]
+    return f" {last} ".join([", ".join(short[:-1]), short[-1]] if len(short) > 1 else short)
+
+
+def _capitalised(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+@dataclass(frozen=True)
+class AnsweredGroup:
+    """One group's value; `interval` holds together with those of all groups."""
+
+    name: str
+    estimate: float
+    interval: Interval
+    text: str  # the value as the table writes it
+
+
+def answer_finding(
+    value: str,
+    groups: Sequence[AnsweredGroup],
+    *,
+    unknown: int = 0,
+    hides_groups: bool = False,
+    accuracy: str = "",
+    caveat: str = "",
+    notes: Sequence[str] = (),
+) -> Finding:
+    """Which groups are highest and lowest, as far as their intervals tell them apart.
+
+    `value` is what is measured, `unknown` how many groups have no known value, and `accuracy` how far off a
+    typical value may be.
+    """
+    headline = _answered(clean(value), groups, unknown, "Of the groups shown, " if hides_groups else "")
+    support = [f"Each value is accurate to about ±{accuracy}."] if accuracy else []
+    if groups and unknown:
+        support.append(f"{counted(unknown, 'group')} may be empty, so {_BLANK[unknown == 1]}.")
+    return Finding(headline, " ".join(support), caveat, tuple(notes))
+
+
+_BLANK = {True: "its value is left blank", False: "their values are left blank"}
+
+
+def _answered(value: str, groups: Sequence[AnsweredGroup], unknown: int, among: str) -> str:
+    if not groups:
+        return "Every group may be empty, so no value is known." if unknown else "No group is shown."
+    if len(groups) == 1:
+        (only,) = groups
+        if only.name == ALL_ROWS:
+            return _headline("{}: {text}.", value, text=only.text)
+        return _headline("{}, {}: {text}.", only.name, uncapitalised(value), text=only.text)
+    highest, lowest = _extremes(groups, 1), _extremes(groups, -1)
+    if len(highest) == len(groups) or len(lowest) == len(groups):
+        count = f"{len(groups):,}"
+        return _headline("{}: the {count} groups cannot be told apart at this precision.", value, count=count)
+    value = _in_sentence(value)
+    value = value if among else _at_start(value)
+    return _fitting(
+        f"{among}{shortened(value, most + 2)} is highest for {_candidates(highest, most, named)} "
+        f"and lowest for {_candidates(lowest, most, named)}."
+        for named in (3, 1)
+        for most in range(MOST_NAME_WORDS, 0, -1)
+        if most > 2 or named == 1  # names of two words say less than how many groups there are
+    )
+
+
+def _in_sentence(value: str) -> str:
+    """What is measured, within a sentence, with an article; a name that the query gave stays as it is.
+
+    >>> _in_sentence("Average income, capped at 200,000"), _in_sentence("rate")
+    ('the average income (capped at 200,000)', 'rate')
+    """
+    name, cap, bound = value.partition(", capped at ")
+    name = f"the {uncapitalised(name)}" if name[:1].isupper() else name
+    return f"{name} (capped at {bound})" if cap else name
+
+
+def _at_start(value: str) -> str:
+    """The same at the start of a sentence; a name that the query gave keeps its spelling."""
+    return _capitalised(value) if value.startswith("the ") else value
+
+
+def _candidates(groups: Sequence[AnsweredGroup], most: int, named: int) -> str:
+    """The groups that may be the highest; `named` of them by names of at most so many words."""
+    names = [shortened(group.name, most) for group in groups[: named + 1]]
+    if len(names) == 1:
+        return f"{names[0]} ({groups[0].text})"
+    if len(names) <= named:
+        return f"{', '.join(names[:-1])} or {names[-1]} (too close to call)"
+    return f"one of {len(groups):,} groups"
+
+
+def _extremes(groups: Sequence[AnsweredGroup], sign: int) -> list[AnsweredGroup]:
+    """The groups that may be the highest (sign 1) or the lowest (-1), by their intervals."""
+
+    def ends(group: AnsweredGroup) -> Interval:
+        low, high = group.interval
+        return (low, high) if sign > 0 else (-high, -low)
+
+    reach = max(ends(group)[0] for group in groups)
+    return [group for group in groups if ends(group)[1] >= reach]
+
+
+@dataclass(frozen=True)
+class StoryStep:
+    """One step of a story: the rows with its condition, and the gap among them and without them."""
+
+    name: str
+    inside: Interval
+    rest: Interval
+
+
+def story_finding(
+    asked: Comparison,
+    gap: float,
+    steps: Sequence[StoryStep],
+    *,
+    ends_in_noise: bool,
+    advice: str = "",
+    caveat: str = "",
+    notes: Sequence[str] = (),
+) -> Finding:
+    """What a gap comes from step by step, and what remains."""
+    caveat = caveat or ASSOCIATION
+    if asked.verdict is not Verdict.REAL:
+        headline, support = _nothing_to_explain(asked)
+        return Finding(headline, support, caveat, tuple(notes))
+    whole = _sized(asked, gap)
+    if not steps:
+        headline = f"Nothing measured here clearly explains {_it(asked)}."
+        return Finding(headline, advice, caveat, tuple(notes))
+    first, *others = steps
+    headline = _headline(
+        f"{'{}' if first.name.startswith('rows ') else 'Rows with {}'} come first: without them the "
+        "{measured} of {whole} would be {rest}.",
+        first.name,
+        measured=asked.measured,
+        whole=whole,
+        rest=asked.unit.span(*first.rest, asked.constant),
+    )
+    headline = _capitalised(headline)
+    sentences = [f"Among them it is {asked.unit.span(*first.inside, asked.constant)}."]
+    if others:
+        names = (shortened(step.name, MOST_NAME_WORDS) for step in others)
+        sentences.append(f"Next, within them: {', then '.join(names)}.")
+    elif ends_in_noise:
+        sentences.append("Nothing else clearly shrinks it.")
+    return Finding(headline, " ".join(sentences), caveat, tuple(notes))

@@ -1,0 +1,174 @@
+"""Prices in words: what a request costs, what would be left, and how precise its result will be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+from dpxplain.model.charge import Spend
+from dpxplain.words.numbers import Unit, at_most, clean, interval, level, number, rho
+
+FREE_QUESTION = "Free: a question uses only the answer you already have."
+FREE_FORMULA = "Free: a formula uses only the answer you already have."
+PREPARED = "Free: this answer is prepared."
+STORED = "Free: this was asked before, and the stored result is shown."
+EPSILON = (
+    "ρ adds up over requests; ε does not. Each ε here is converted separately: the ε spent reflects "
+    "the requests actually made, and the remaining ε holds for any request. If you look at answers to decide "
+    "when to stop, rely on the ε of the limit."
+)
+DISCOVERY_DELTA = "Discovering values adds at most {:g} to this δ."
+QUALITY_USE = "Every answer now says how much of the data was capped or left out."
+
+
+class Priced(Protocol):
+    """What every preview knows of its price."""
+
+    @property
+    def rho(self) -> float: ...
+
+    @property
+    def spends(self) -> tuple[Spend, ...]: ...
+
+    @property
+    def epsilon(self) -> float: ...
+
+    @property
+    def delta(self) -> float: ...
+
+    @property
+    def remaining(self) -> float: ...
+
+    @property
+    def free(self) -> bool: ...
+
+    @property
+    def affordable(self) -> bool: ...
+
+    @property
+    def remaining_after(self) -> float: ...
+
+
+class ExpectedAnswer(Protocol):
+    """What a preview knows of the precision of a query."""
+
+    @property
+    def confidence(self) -> float: ...
+
+    @property
+    def margin(self) -> float | None: ...
+
+    @property
+    def margin_by_group_size(self) -> tuple[tuple[int, float], ...]: ...
+
+
+def cost(total: float, spends: Sequence[Spend], free: bool = False) -> str:
+    """What a result cost, and which mechanisms share it."""
+    parts = " + ".join(f"{spend} {spend.rho:.4g}" for spend in spends)
+    split = f" = {parts}" if len(spends) > 1 else f" for {spends[0]}" if spends else ""
+    if free:
+        return f"Free: asked before. The first time it cost {rho(total)}{split}."
+    return f"Cost: {rho(total)}{split}."
+
+
+def price(quote: Priced) -> tuple[str, ...]:
+    """The first lines of a preview: the cost, and what would be left."""
+    if quote.free and not quote.rho:
+        return (PREPARED,)
+    if quote.free:
+        return (STORED,)
+    if not quote.affordable:
+        over = f"Only {rho(quote.remaining)} is left, so the request would be refused."
+        return f"Price: {_priced(quote)}.", over
+    left = f"{rho(quote.remaining)} is left now, {rho(quote.remaining_after)} afterwards."
+    return f"Price: {_priced(quote)}.", left
+
+
+def _priced(quote: Priced) -> str:
+    return rho_and_epsilon(quote.rho, quote.epsilon, quote.delta)
+
+
+def price_summary(quote: Priced, *, once: bool = False) -> str:
+    """The price in one sentence; `once` where it pays for every further why as well."""
+    if quote.free:
+        return STORED if quote.rho else PREPARED
+    total, remaining = f"{quote.rho:.6g}", f"{quote.remaining:.6g}"
+    if not quote.affordable:
+        return f"Costs {total}, but only {remaining} is left."
+    return f"Costs {total} of {remaining} left{', once' if once else ''}."
+
+
+def expected_margin(preview: ExpectedAnswer, name: str = "") -> str:
+    """How far off each group's value may be."""
+    begin = f"{clean(name)}: expected" if name else "Expected"
+    sure = f"({level(preview.confidence)} interval)"
+    if preview.margin is not None:
+        return f"{begin} ±{number(preview.margin)} per group {sure}."
+    if not preview.margin_by_group_size:  # of a quantile
+        return f"{begin} interval unknown before asking, as its width depends on the values."
+    sizes = [f"±{number(m)} in a group of {size:,}" for size, m in preview.margin_by_group_size]
+    return f"{begin} {', '.join(sizes)} rows {sure}."
+
+
+def expected_count(margin: float, confidence: float) -> str:
+    """How far off each count of rows may be."""
+    return f"Expected ±{number(margin)} rows per count ({level(confidence)} interval)."
+
+
+def expected_effects(
+    measured: str, unit: Unit, *, gap: float | None, relative: float | None, influence: float
+) -> str:
+    """How precise the effects of an explanation will be, by the figure that the table will show."""
+    if gap is not None:
+        return f"Each {measured} without a condition will be accurate to about ±{unit.about(gap, gap)}."
+    if relative is not None:
+        return f"Each relative influence will be accurate to about ±{number(relative * 100)}%."
+    return f"Each influence will be accurate to about ±{number(influence)}."
+
+
+def discovered_delta(spent: float, total: float) -> str:
+    """Said beside an ε at δ where values were discovered."""
+    return (
+        f"Discovering values has spent up to δ = {spent:g} as well. "
+        f"Everything asked together is (ε, {total:g})-differentially private."
+    )
+
+
+def threshold(least: int, delta: float) -> str:
+    """How many units a value needs to be discovered."""
+    return (
+        f"A value is found if its noisy number of units exceeds {least:,}. A value that only one unit has is "
+        f"found with a chance below δ = {delta:.3g}; this δ is spent beside ρ."
+    )
+
+
+def lost(low: float, high: float) -> str:
+    """A number of rows that are left out; the upper end may be unknown."""
+    return f"{interval(low, high)} lost" if math.isfinite(high) else f"at least {number(low)} lost"
+
+
+def rho_and_epsilon(rho: float, epsilon: float, delta: float) -> str:
+    """A price in ρ, with its ε rounded up.
+
+    >>> rho_and_epsilon(0.00770116, 0.4999999, 1e-6)
+    'ρ 0.00770116 (ε 0.5 at δ 1e-6)'
+    """
+    return f"ρ {rho:.6g} ({epsilon_at(epsilon, delta)})"
+
+
+def epsilon_at(epsilon: float, delta: float) -> str:
+    """An ε, rounded up, with its δ.
+
+    >>> epsilon_at(0.12345, 1e-12)
+    'ε 0.124 at δ 1e-12'
+    """
+    return f"ε {at_most(epsilon)} at {delta_text(delta)}"
+
+
+def delta_text(delta: float) -> str:
+    """
+    >>> delta_text(1e-6), delta_text(0.001)
+    ('δ 1e-6', 'δ 0.001')
+    """
+    return f"δ {delta:g}".replace("e-0", "e-")
