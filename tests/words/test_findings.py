@@ -587,19 +587,27 @@ def test_an_answer_says_which_groups_are_highest_and_lowest(situation: str) -> N
     assert answer_finding("Average pay", known, unknown=unknown).headline == headline
 
 
+def with_margins(*margins: float) -> list[AnsweredGroup]:
+    return [AnsweredGroup(f"g{i}", i, (i, i), str(i), margin) for i, margin in enumerate(margins)]
+
+
 @pytest.mark.parametrize(
-    ("unknown", "accuracy", "support"),
+    ("margins", "unknown", "support"),
     [
-        (0, "", ""),
-        (0, "2", "Each value is accurate to about ±2."),
-        (1, "2", "Each value is accurate to about ±2. 1 group may be empty, so its value is left blank."),
-        (3, "", "3 groups may be empty, so their values are left blank."),
+        ([2], 0, ""),
+        ([2, 2, 2], 0, "Each value is accurate to about ±2."),
+        ([2, 3, 4], 0, "Each value is accurate to about ±4."),
+        ([2, 8, 2], 0, "Most values are accurate to about ±2; the least certain, g1, to ±8."),
+        ([2, 2, math.inf], 0, "Most values are accurate to about ±2."),
+        ([2, math.inf, math.inf], 0, ""),
+        ([2, 2], 1, "Each value is accurate to about ±2. 1 group may be empty, so its value is left blank."),
+        ([2], 3, "3 groups may be empty, so their values are left blank."),
     ],
 )
 def test_an_answer_says_how_accurate_it_is_and_what_is_blank(
-    unknown: int, accuracy: str, support: str
+    margins: list[float], unknown: int, support: str
 ) -> None:
-    assert answer_finding("x", groups(A, B), unknown=unknown, accuracy=accuracy).support == support
+    assert answer_finding("x", with_margins(*margins), unknown=unknown).support == support
 
 
 STORM, MAY, OLD = (

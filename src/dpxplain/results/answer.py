@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -195,7 +194,7 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
             self._answered_groups(),
             unknown=sum(row.is_unknown for row in self.rows),
             hides_groups=len(self.rows) < len(self.groups.remaining),
-            accuracy=self._accuracy(),
+            unit=POINTS if self.in_percent else self.unit,
             caveat=counting.caveat or THESE_DATA.format(level=level(self.confidence)),
             notes=(
                 EACH_INTERVAL.format(level(self.confidence)),
@@ -216,6 +215,7 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
                 row.estimate,
                 interval,
                 self._value_text(row, figures),
+                margin=(row.interval[1] - row.interval[0]) / 2,
             )
             for row, interval in zip(known, self._joint_intervals(known), strict=True)
         ]
@@ -236,13 +236,6 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         joint = 1.0 - (1.0 - self.confidence) / self.groups.size
         every = group_estimates(self.release, self.statement.query, self.schema, joint)
         return [every[row.number][1] for row in rows]
-
-    def _accuracy(self) -> str:
-        widths = sorted(row.interval[1] - row.interval[0] for row in self.rows if not row.is_unknown)
-        if len(widths) < 2 or not math.isfinite(widths[len(widths) // 2]):
-            return ""
-        half = widths[len(widths) // 2] / 2
-        return (POINTS if self.in_percent else self.unit).about(half, half)
 
     @property
     def is_count(self) -> bool:

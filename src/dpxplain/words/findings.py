@@ -37,6 +37,7 @@ OVERLAP = "They overlap, so their effects do not add up."
 _MOSTLY = 0.4  # of the gap: from here on a condition that stands out explains it "mostly"
 _SURELY = 0.2  # of the gap: a condition "accounts for it" only if it removes at least so much for certain
 _ALL = 0.75  # of the gap: from here on, if nothing clear remains, a condition "accounts for it"
+_MUCH = 2.0  # a value whose margin is more than this many times the usual one is named as less certain
 _ALIKE = 1.5  # shares whose ends differ by less than this factor are said as one fraction
 _FRACTIONS = (
     (0.05, "a twentieth"), (0.1, "a tenth"), (0.2, "a fifth"), (0.25, "a quarter"), (1 / 3, "a third"),
@@ -488,6 +489,7 @@ class AnsweredGroup:
     estimate: float
     interval: Interval
     text: str  # the value as the table writes it
+    margin: float = 0.0  # half the width of the interval that the table shows beside it
 
 
 def answer_finding(
@@ -496,20 +498,34 @@ def answer_finding(
     *,
     unknown: int = 0,
     hides_groups: bool = False,
-    accuracy: str = "",
+    unit: Unit = PLAIN,
     caveat: str = "",
     notes: Sequence[str] = (),
 ) -> Finding:
     """Which groups are highest and lowest, as far as their intervals tell them apart.
 
-    `value` is what is measured, `unknown` how many groups have no known value, and `accuracy` how far off a
-    typical value may be.
+    `value` is what is measured, `unknown` how many groups have no known value, and `unit` the unit of margins.
     """
     headline = _answered(clean(value), groups, unknown, "Of the groups shown, " if hides_groups else "")
-    support = [f"Each value is accurate to about ±{accuracy}."] if accuracy else []
+    support = [accuracy] if (accuracy := _accuracy(groups, unit)) else []
     if groups and unknown:
         support.append(f"{counted(unknown, 'group')} may be empty, so {_BLANK[unknown == 1]}.")
     return Finding(headline, " ".join(support), caveat, tuple(notes))
+
+
+def _accuracy(groups: Sequence[AnsweredGroup], unit: Unit) -> str:
+    """How far off the values may be; a group that is much less certain than most is named."""
+    ordered = sorted(groups, key=lambda group: group.margin)
+    if len(ordered) < 2 or not math.isfinite(usual := ordered[len(ordered) // 2].margin):
+        return ""
+    worst = ordered[-1]
+    if worst.margin <= _MUCH * usual:
+        return f"Each value is accurate to about ±{unit.about(worst.margin, worst.margin)}."
+    most = f"Most values are accurate to about ±{unit.about(usual, usual)}"
+    if not math.isfinite(worst.margin):
+        return f"{most}."
+    name = shortened(worst.name, MOST_NAME_WORDS)
+    return f"{most}; the least certain, {name}, to ±{unit.about(worst.margin, worst.margin)}."
 
 
 _BLANK = {True: "its value is left blank", False: "their values are left blank"}
