@@ -829,16 +829,16 @@ def test_no_price_above_what_is_left_is_named(
     any_names,
     st.lists(st.tuples(any_names, intervals), max_size=8),
     st.integers(0, 3),
-    st.sampled_from(["", "2 minutes per flight…"]),
+    st.lists(st.one_of(st.floats(0, 1e9), st.just(math.inf)), min_size=8, max_size=8),
 )
 def test_the_finding_of_any_answer_is_short_and_names_only_possible_extremes(
-    value: str, known: list[tuple[str, Interval]], unknown: int, accuracy: str
+    value: str, known: list[tuple[str, Interval]], unknown: int, margins: list[float]
 ) -> None:
     shown = [
-        AnsweredGroup(f"g{n} {name}", sum(ends) / 2, ends, f"{sum(ends) / 2:.1f} minutes per flight…")
+        AnsweredGroup(f"g{n} {name}", sum(ends) / 2, ends, f"{sum(ends) / 2:.1f} minutes…", margins[n])
         for n, (name, ends) in enumerate(known)
     ]
-    finding = answer_finding(value, shown, unknown=unknown, accuracy=accuracy)
+    finding = answer_finding(value, shown, unknown=unknown, unit=Unit.declared("minutes per flight"))
     assert_short(finding)
     top = re.search(r" is highest for g(\d+).* and lowest for ", finding.headline)
     bottom = re.search(r" and lowest for g(\d+)", finding.headline)

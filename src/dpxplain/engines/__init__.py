@@ -1,1 +1,1 @@
-"""Where the data are and how they are counted; the only rooms that see rows."""
+"""The engines, which open the data and count rows. Only the modules in this package see rows."""

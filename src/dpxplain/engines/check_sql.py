@@ -1,4 +1,4 @@
-"""How the rows of a source fit the declarations, as SQL of a dialect: for the curator, NOT private."""
+"""SQL that counts how the rows of a source fit the declarations. The counts are for the curator, NOT private."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from dpxplain.model.schema import Column
 from dpxplain.model.schema_fit import ColumnFigures, NumberFigures, SourceFigures
 from dpxplain.sql.encoded_names import code_column
 
-_MOST_TEXTS = 500  # undeclared values that are looked at, the most frequent first
+_MOST_TEXTS = 500  # undeclared values listed per column, the most frequent first
 
 Fetch = Callable[[str], Sequence[tuple[Any, ...]]]
 """Runs a SELECT over `checked`, the table of `checked_rows`."""
 
 
 def checked_rows(encoding: Encoding) -> Rows:
-    """What is counted: codes, numbers, and the texts that do not fit.
+    """The rows to count: codes, numbers, and the texts that do not fit.
 
-    The names of what is counted end in the column's place in the schema, as those of encoded columns do.
+    Each name ends in the column's number in the schema, as the names of encoded columns do.
     """
     schema, encoded = encoding.schema, encoding.columns()
     derived = [name for name, column in schema.columns.items() if column.expression is not None]
     parts = encoded if derived else {name: sql for name, sql in encoded.items() if name.startswith("code_")}
     for number, (name, column) in enumerate(schema.columns.items()):
         if column.expression is None:
-            # The code is repeated, not named: the source may have a column of that name.
+            # The code's SQL is repeated, because the source may have a column with the code's name.
             code, source = encoded.get(code_column(schema, name), ""), encoding.dialect.quote(name)
             value = encoding.number(name) if column.is_numeric else ""
             parts = parts | _fit_of(encoding.dialect, number, column, source, value, code)
@@ -51,7 +51,7 @@ def checked_rows(encoding: Encoding) -> Rows:
 def _fit_of(
     dialect: Dialect, number: int, column: Column, source: str, value: str, code: str
 ) -> dict[str, str]:
-    """Whether a value is NULL, its number if it has one, and its text if it does not fit."""
+    """SQL by name: whether the value is NULL, its number (numeric columns), and its text if it does not fit."""
     if column.is_numeric:
         is_nan = dialect.is_nan(value)
         odd = f"{source} IS NOT NULL AND {value} IS NULL"
@@ -158,5 +158,5 @@ def _column(fetch: Fetch, number: int, column: Column, figures: Mapping[str, Any
 
 
 def _place(end: Any) -> float:
-    """A declared edge or bound on the number line."""
+    """A declared edge or bound as a number; a date as its place on the number line."""
     return position(end) if isinstance(end, date) else end

@@ -1,8 +1,8 @@
 """The differences between the engines' SQL: how a database casts, compares, hashes and dates.
 
-The rules, which are the same for all, are in `encoding`, `expression_sql` and `fit_sql`.
+The rules that all engines share are in `encoding`, `expression_sql` and `fit_sql`.
 
-Every text of a dialect is an expression that never raises an error: a value that does not fit becomes NULL.
+Every SQL expression of a dialect is safe for every value: one that does not fit becomes NULL, not an error.
 `kind` is a column's type in the source's catalog. It never depends on the rows.
 """
 
@@ -26,7 +26,7 @@ Kind = Literal[
     "date",
     "timestamp",
     "zoned",  # a timestamp with a time zone
-    "nothing",  # a column of NULL only, without a type
+    "nothing",  # a column without a type, all NULL
     "other",
 ]
 
@@ -36,9 +36,9 @@ WORDS: dict[Kind, str] = dict.fromkeys(NUMBERS, "numbers") | {
     "boolean": "true or false", "text": "text", "date": "text", "timestamp": "timestamps",
     "zoned": "timestamps", "nothing": "nothing", "other": "values of another type",
 }  # fmt: skip
-"""What columns of a kind hold; a date is a text too."""
+"""What a column of each kind holds, in words; a date counts as text."""
 
-# Added before it is cut off, this rounds half up; 0.5 itself would take the number before 0.5 up as well.
+# Adding this before floor() rounds halves up. Adding 0.5 would also round up the largest double below 0.5.
 _ALMOST_HALF = 0.49999999999999994
 
 
@@ -52,7 +52,7 @@ class Dialect(ABC):
     """One database's SQL."""
 
     name: str
-    """As sqlglot calls it."""
+    """The dialect's name in sqlglot."""
     double = "DOUBLE"
     text = "VARCHAR"
     moment = "TIMESTAMP"
@@ -60,9 +60,9 @@ class Dialect(ABC):
     inlined = "AS"
     """The keyword that stops the engine from materialising a CTE (NOT MATERIALIZED), or plain AS."""
     compares_whole = False
-    """Whether whole numbers of any width are compared with a literal as they are, without an error."""
+    """Whether a whole number of any width can be compared with a literal directly, without an error."""
     counts_clamped = False
-    """Whether a clamped number is computed once for its count and its sum, so that both may read it."""
+    """Whether the engine computes a clamped number only once if both the count and the sum read it."""
     numbers_cells = False
     """Whether a pass over many subsets counts numbered cells, not GROUPING SETS."""
 
@@ -76,7 +76,7 @@ class Dialect(ABC):
         """How a statement refers to a parameter."""
 
     def number_literal(self, value: float) -> str:
-        """A float to its last digit; a bare 0.1 may be a decimal, whose conversion can be off by one."""
+        """A float, exact to its last digit. A bare 0.1 may be a decimal, and its conversion can be off by one."""
         return f"CAST('{float(value)!r}' AS {self.double})"
 
     @abstractmethod
@@ -92,7 +92,7 @@ class Dialect(ABC):
         """The element at a place from 1; NULL for 0 and outside."""
 
     def type_of(self, value: Any) -> str:
-        """The type in which expressions have a value like this one."""
+        """The SQL type of such a value in expressions."""
         types = {bool: "BOOLEAN", int: self.double, float: self.double, date: "DATE", datetime: self.moment}
         return types.get(type(value), self.text)
 
@@ -100,26 +100,26 @@ class Dialect(ABC):
 
     @abstractmethod
     def number(self, source: str, kind: Kind) -> str:
-        """A double, exactly rounded; TRUE is 1; infinities beyond its range."""
+        """The value as a correctly rounded double. TRUE is 1; a number beyond the range is infinite."""
 
     @abstractmethod
     def whole(self, source: str, kind: Kind) -> str:
-        """A 64-bit integer, where the value is one."""
+        """The value as a 64-bit integer; NULL if it is not one."""
 
     @abstractmethod
     def truth(self, source: str, kind: Kind) -> str:
-        """TRUE or FALSE; 1 and 0 count as these, other numbers do not."""
+        """TRUE or FALSE. 1 counts as TRUE and 0 as FALSE; other numbers are neither."""
 
     @abstractmethod
     def text_of(self, source: str, kind: Kind) -> str:
-        """A text that is compared by its bytes; without the padding of CHAR."""
+        """The value as a text that is compared by its bytes, without the padding of CHAR."""
 
     def exact_text(self, source: str, kind: Kind) -> str:
-        """The text of a value that is grouped and partitioned by its bytes, whatever its collation."""
+        """The value as a text that GROUP BY and PARTITION BY compare by its bytes, whatever the collation."""
         return self.text_of(source, kind)
 
     def valid_text(self, text: str) -> str:
-        """The text; NULL if its bytes are no UTF-8, where a table can hold such ones."""
+        """The text; NULL if its bytes are not UTF-8, in an engine whose tables can hold such text."""
         return text
 
     @abstractmethod
@@ -152,7 +152,7 @@ class Dialect(ABC):
         return f"md5({text})"
 
     def person(self, text: str) -> str:
-        """What COUNT(DISTINCT unit) tells persons apart by: 128 bits of the unit's text."""
+        """The hash by which COUNT(DISTINCT unit) tells persons apart: 128 bits, from the unit's text."""
         return f"md5({text})"
 
     # -- Expressions over declared values ------------------------------------------------------------------
@@ -170,15 +170,15 @@ class Dialect(ABC):
         return f"CAST({number} AS INTEGER)"
 
     def factor(self, number: str) -> str:
-        """A number that is multiplied or divided; where underflow is an error, it must be kept out."""
+        """A number as an operand of * or /. Where underflow is an error, the dialect prevents it here."""
         return number
 
     def remainder(self, left: str, right: str, is_whole: bool) -> str:
-        """The rest of a division, with the sign of the dividend."""
+        """The remainder of a division, with the sign of the dividend."""
         return f"({left} % {right})"
 
     def function(self, name: str, arguments: Sequence[str]) -> str:
-        """A call of a function; those of numbers have a double for every double."""
+        """A call of a function. A numeric function returns a double for every double."""
         return f"{name}({', '.join(arguments)})"
 
     @abstractmethod
@@ -195,10 +195,10 @@ class Dialect(ABC):
 
     @abstractmethod
     def timestamp(self, micros: str) -> str:
-        """The timestamp at a place of the number line, a double."""
+        """The timestamp at a place on the number line (a double)."""
 
     def date_part(self, name: str, moment: str) -> str:
-        """A whole number, as a double."""
+        """A part of a date or timestamp, such as the year: a whole number as a double."""
         return f"CAST(date_part('{name}', {moment}) AS {self.double})"
 
     def date_trunc(self, unit: str, moment: str) -> str:
@@ -206,4 +206,4 @@ class Dialect(ABC):
 
     @abstractmethod
     def span_number(self, moment: str, micros: int) -> str:
-        """How many spans of so many microseconds lie between 1970 and the beginning of one."""
+        """The number of spans of `micros` microseconds from 1970 to `moment`, the beginning of a span."""

@@ -1,8 +1,8 @@
 """The embedded engine: DuckDB over files, its own databases, DataFrames or Arrow tables.
 
-Opening encodes the declared columns once, so that every later pass groups small integers; a source that is
-larger than memory is encoded while it is read, in every pass (engines/encoded_tables.py). Errors of DuckDB
-can quote values, so none of their text is passed on.
+Opening encodes the declared columns once, so that every later pass groups small integers. A source that is
+larger than memory may instead be encoded in every pass, while it is read (engines/encoded_tables.py). DuckDB's
+errors can quote values, so none of their text is passed on.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ class DuckDBEngine(DuckDBPasses):
         cache: Path | None = None,
         recognised: Recognised = lambda _state: False,
     ) -> None:
-        """`memory` bounds what the encoded table and all passes take together, such as "2GB".
+        """`memory`, such as "2GB", limits the encoded table and all passes together.
 
-        `cache` is the folder for encoded rows of files, where the schema allows that they are written.
+        `cache` is the folder for the encoded rows of files, if the schema allows writing them.
         Files that are `recognised` by their state are not digested.
         """
         super().__init__()
@@ -113,7 +113,7 @@ class DuckDBEngine(DuckDBPasses):
         if before is not None:
             try:
                 cells = Confidential(self._scan(query, subsets))
-            except Exception as error:  # sealed: it says nothing about the data
+            except Exception as error:  # from a sealed function, so it says nothing about the data
                 failure = error
         if before is None or self.source.verified() != before:
             raise DataChanged.of(self.schema.table.name, charged=True)
@@ -133,7 +133,7 @@ class DuckDBEngine(DuckDBPasses):
         )
 
     def _read_again(self, count: Callable[[object], T], rehearsed: bool) -> Confidential[T]:
-        """Counts in the source itself. Raises if the source changed since it was encoded."""
+        """Counts in the source, not in the encoded rows. Raises if the source changed since it was encoded."""
         if rehearsed:
             return self._source.map(count)
         is_same = False
@@ -155,7 +155,7 @@ class DuckDBEngine(DuckDBPasses):
             return table_digest(opened.relation.to_arrow_reader())
 
     def _fit(self, source: object, asked: FitQuestion, rehearsed: bool) -> FitCounts:
-        """Reads the source again: encoded rows do not tell a clamped value from one at its bound."""
+        """Reads the source again, because encoded rows do not distinguish a clamped value from one at its bound."""
         with self._connect() as connection, interruptible(connection.interrupt):
             encoding = self._source_encoding(connection, source, rehearsed)
             return fit_counts(
@@ -173,7 +173,7 @@ class DuckDBEngine(DuckDBPasses):
     def _source_encoding(
         self, connection: duckdb.DuckDBPyConnection, source: object, rehearsed: bool
     ) -> Encoding:
-        """The encoding of the source, which the connection knows by its name; without rows, if rehearsed."""
+        """The encoding of the source. Creates the view `source` on the connection, without rows if rehearsed."""
         opened = open_source(connection, source, self.schema.table.name)
         if not rehearsed:
             opened.check_rows()
@@ -182,7 +182,7 @@ class DuckDBEngine(DuckDBPasses):
 
     @contextmanager
     def _connect(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A database of its own; rows that do not fit into memory are written to disk only where allowed."""
+        """A new database in memory. It writes rows that do not fit to disk only if `storage` is "file"."""
         with ExitStack() as stack:
             spill = None
             if self._place == "file":
@@ -220,7 +220,7 @@ class DuckDBEngine(DuckDBPasses):
         return quiet(too_large(self.schema), duckdb.OutOfMemoryException)
 
     def _stream(self, opened: OpenedSource, rows: Rows, values: list[Any]) -> None:
-        """Leaves the rows where they are; reads them once, to refuse what is unreadable before any charge."""
+        """Leaves the rows in the source. Reads them once, so that unreadable rows are refused before any charge."""
         opened.check_rows()
         opened.relation.create_view("source")
         self._given, self._streamed, self._values = opened.given, rows.sql, values
@@ -242,7 +242,7 @@ class DuckDBEngine(DuckDBPasses):
         opened.release()
 
     def _read_unknown(self) -> None:
-        """Reads the columns that may be discovered: what is unreadable is refused here, before any charge."""
+        """Reads the columns that may be discovered, so that unreadable text is refused before any charge."""
         quote = DuckDBDialect().quote
         texts = [f"COUNT(length(CAST({quote(name)} AS VARCHAR)))" for name in self.schema.unknown]
         if texts:
@@ -251,7 +251,7 @@ class DuckDBEngine(DuckDBPasses):
     def _file(self, source: object, encoding: str, cache: Path | None) -> EncodedFile | None:
         """The file for the encoded rows, if the schema allows one.
 
-        Deletes a file that it no longer allows.
+        Deletes an earlier file that the schema no longer allows.
         """
         if cache is not None and not self.schema.table.cache:
             discard(cache, self.schema)

@@ -1,6 +1,6 @@
 """Counts how the rows of a source fit the declarations, with DuckDB. The figures are NOT private.
 
-No code that an analyst can reach calls this. The source is read once; all counts are taken from that.
+No code that an analyst can reach calls this. The source is read once, and all counts come from that reading.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dpxplain.model.schema_fit import SourceFigures, UnitCandidate
 
 
 def duckdb_figures(source: object, schema: Schema, *, memory: str | None = None) -> SourceFigures:
-    """The figures of a source; refuses one whose columns contradict the schema."""
+    """The figures of a source. Raises if its columns contradict the schema."""
     connection = open_connection(memory)
     try:
         opened = open_source(connection, source, schema.table.name)

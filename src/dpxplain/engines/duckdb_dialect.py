@@ -1,4 +1,4 @@
-"""DuckDB's SQL: its casts can fail quietly (TRY_CAST), so that types hardly matter."""
+"""DuckDB's SQL. TRY_CAST gives NULL instead of an error, so the source's types hardly matter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EXACT_DIGITS = 15
 
 
 class DuckDBDialect(Dialect):
-    """DuckDB's SQL. With a connection, codes of declared values are looked up in enums, created there."""
+    """DuckDB's SQL. With a connection, it looks up codes of declared values in enums that it creates there."""
 
     name = "duckdb"
 
@@ -40,7 +40,7 @@ class DuckDBDialect(Dialect):
         return f"list_extract({array}, {place})"
 
     def number(self, source: str, kind: Kind) -> str:
-        # A long decimal's own cast rounds twice.
+        # Casting a long decimal directly to a double would round twice.
         operand = f"CAST({source} AS VARCHAR)" if kind == "long decimal" else source
         return f"CAST(TRY_CAST({operand} AS DOUBLE) AS DOUBLE)"
 
@@ -51,7 +51,7 @@ class DuckDBDialect(Dialect):
         return f"CASE WHEN {number} = trunc({number}) THEN TRY_CAST({source} AS BIGINT) END"
 
     def truth(self, source: str, kind: Kind) -> str:
-        # 2 is neither true nor false, though a cast would take it for true.
+        # 2 is neither true nor false, but a cast would make it true.
         fits = f"COALESCE(TRY_CAST({source} AS DOUBLE) IN (0, 1), TRUE)"
         return f"CASE WHEN {fits} THEN TRY_CAST({source} AS BOOLEAN) END"
 
@@ -59,7 +59,7 @@ class DuckDBDialect(Dialect):
         return f"CAST({source} AS VARCHAR)"
 
     def exact_text(self, source: str, kind: Kind) -> str:
-        # A cast keeps a collation, by which two persons, or two values, would be one.
+        # A cast keeps the collation, which could make two persons, or two values, equal.
         return f"decode(encode({self.text_of(source, kind)}))"
 
     def valid_text(self, text: str) -> str:
@@ -69,7 +69,7 @@ class DuckDBDialect(Dialect):
         return f"epoch_us({self._moment(source, kind, zone)})"
 
     def _moment(self, source: str, kind: Kind, zone: str) -> str:
-        # The name of the zone is one that Python knows, and has no quotation mark.
+        # The zone's name is safe to insert: Python knows it, and it has no quotation mark.
         local = f"TRY(timezone('{zone}', TRY_CAST({source} AS TIMESTAMPTZ)))"
         moment = f"TRY_CAST({source} AS TIMESTAMP)"
         if kind == "zoned":
@@ -91,17 +91,17 @@ class DuckDBDialect(Dialect):
         if self._connection is None:
             return f"list_position({self.array(texts, parameters)}, {text})"
         enum = f"domain_{next(self._enums)}"
-        # Declared values travel as data, not as SQL text. The first, of code 0, is none that a source has.
+        # Declared values are sent as data, not as SQL text. The random first value takes code 0; no row has it.
         self._connection.execute(
             f"CREATE TYPE {enum} AS ENUM (SELECT value FROM "
             "(SELECT unnest(CAST(? AS VARCHAR[])) AS value, unnest(range(?)) AS code) ORDER BY code)",
             [[secrets.token_hex(16), *texts], len(texts) + 1],
         )
-        # Nothing around it: only so is it computed once for each value of a Parquet file's dictionary.
+        # Nothing may wrap this: only then does DuckDB compute it once per value of a Parquet file's dictionary.
         return f"enum_code(TRY_CAST({text} AS {enum}))"
 
     def integer(self, number: str) -> str:
-        # Also on values that a CASE around it leaves out: DuckDB computes it for a whole dictionary.
+        # TRY_CAST even inside a CASE: DuckDB also casts the dictionary values that the CASE would leave out.
         return f"TRY_CAST({number} AS INTEGER)"
 
     def person(self, text: str) -> str:

@@ -43,7 +43,7 @@ class DuckDBJoinEngine(DuckDBPasses):
         memory: str | None = None,
         rehearsed: bool = False,
     ) -> None:
-        """`sources` has those of all tables, by name, the data set's own included.
+        """`sources` maps each table's name to its source, including the data set's own table.
 
         A rehearsed engine joins the tables without their rows.
         """
@@ -58,7 +58,7 @@ class DuckDBJoinEngine(DuckDBPasses):
         except BaseException as error:
             self._connection.close()
             if isinstance(error, SourceError):
-                check_stop()  # it may be what a request to stop looks like
+                check_stop()  # the error may come from a request to stop
             raise
 
     def __repr__(self) -> str:
@@ -136,8 +136,8 @@ class DuckDBJoinEngine(DuckDBPasses):
 def check_tables(sources: Mapping[str, object], schema: Schema) -> None:
     """Refuses tables that cannot be joined, by the names and types of their columns.
 
-    Rows of the other tables are read once, as those of the data set's own were: what is unreadable is refused
-    before any charge.
+    Reads the rows of the other tables once, so that unreadable rows are refused before any charge. The data
+    set's own rows were read when it was opened.
     """
     kinds: dict[str, Mapping[str, Kind]] = {}
     for name, part in all_parts(schema).items():
@@ -161,7 +161,7 @@ def _read_once(connection: duckdb.DuckDBPyConnection, part: Schema, opened: Open
 
 
 def source_of(source: object) -> FileSource | TableSource:
-    """What tells whether a source has changed since it was read."""
+    """The object that can tell whether a source has changed since it was read."""
     files = local_files(source)
     return TableSource(source) if files is None else FileSource(files)
 
@@ -174,7 +174,7 @@ def reading(source: FileSource | TableSource, opened: OpenedSource) -> AbstractC
 
 
 def digested_source(source: Any, table: str) -> FileSource | TableSource:
-    """A source that was not encoded: its files, or the table in memory with the digest that it has now."""
+    """The description of a source that was not encoded: its files, or the table with its present digest."""
     described = source_of(source)
     if isinstance(described, TableSource):
         with (

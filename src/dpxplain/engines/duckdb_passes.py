@@ -1,8 +1,8 @@
-"""Grouped passes over the encoded rows of a DuckDB connection, wherever these rows are.
+"""Grouped passes over the encoded rows of a DuckDB connection, wherever these rows are stored.
 
-Many small groupings are counted in dense arrays. A cell's place follows from its codes, so nothing is
-hashed or sorted: a fraction of the time that GROUPING SETS takes, and a time that hardly depends on which
-values the rows have. All sums are of 64-bit integers.
+Many small groupings are counted in dense arrays. A cell's place follows from its codes, so nothing is hashed
+or sorted. This takes a fraction of the time of GROUPING SETS, and the time hardly depends on which values the
+rows have. All sums are of 64-bit integers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dpxplain.model.schema import Schema
 from dpxplain.sql.encoded_names import CONDENSED, DERIVED, ENCODED, Parameters, code_column
 from dpxplain.sql.render import Rendered, expressions, fits_condensed, grouped_select, row_select
 
-FEW_SUBSETS = 4  # up to here reading the rows out of the database takes longer than grouping them there
+FEW_SUBSETS = 4  # up to this many, grouping in the database is faster than reading the rows out of it
 ROWS_AT_ONCE = 2**17  # their places stay in the processor's cache
 
 Codes = Mapping[str, NDArray[np.integer]]
@@ -40,12 +40,12 @@ Codes = Mapping[str, NDArray[np.integer]]
 def suits_dense(
     group_by: Sequence[str], subsets: Sequence[tuple[str, ...]], sizes: Mapping[str, int]
 ) -> bool:
-    """Whether dense arrays are the faster way; depends on the declared domains only."""
+    """Whether dense arrays are faster. Depends on the declared domains only."""
     return len(subsets) > FEW_SUBSETS and cell_number(group_by, subsets, sizes) <= MOST_CELLS
 
 
 class DenseCounts:
-    """The count and total of every (group, cell of a subset), the codes 0 included.
+    """The count and total of every (group, cell of a subset), including those with code 0.
 
     >>> counts = DenseCounts(("g",), (("a",),), {"g": 3, "a": 4})
     >>> codes = {"g": np.array([1, 1, 2]), "a": np.array([3, 3, 0])}
@@ -69,7 +69,7 @@ class DenseCounts:
         self._totals = [np.zeros_like(count) if has_total else None for count in self._counts]
 
     def add(self, codes: Codes, count: NDArray[np.integer], total: NDArray[np.integer] | None) -> None:
-        """Adds rows: the codes of each, and what it adds to the count and the total of its cells."""
+        """Adds rows. `codes`, `count` and `total` have an element per row; the last two are added to its cells."""
         count = count.astype(np.int64)
         total = None if total is None else total.astype(np.int64)
         for columns, shape, counts, totals in zip(
@@ -97,7 +97,7 @@ class DenseCounts:
 
 
 class DuckDBPasses:
-    """Encoded rows, and how they are counted."""
+    """Counts encoded rows in DuckDB; the base class of the DuckDB engines."""
 
     is_live = False
     schema: Schema
@@ -105,15 +105,15 @@ class DuckDBPasses:
     _columns: tuple[str, ...] = ()
     _condensed: bool = False
     _streamed: str | None = None  # SQL of the rows, for passes over the source itself
-    _given: Any = None  # what that SQL reads, if it is in memory
+    _given: Any = None  # the table in memory that this SQL reads, if any
 
     def __init__(self) -> None:
-        self._values: list[Any] = []  # the parameters of that SQL
-        self._empty: DuckDBPasses | None = None  # of the same shape without rows, once it is needed
+        self._values: list[Any] = []  # the parameters of `_streamed`
+        self._empty: DuckDBPasses | None = None  # the same tables without rows, created when first needed
         self._emptying = threading.Lock()
 
     def check_unchanged(self) -> None:
-        """Nothing to check: what was encoded is this engine's own, and files are compared after each pass."""
+        """Nothing to check: encoded rows belong to this engine, and files are compared after each pass."""
 
     def _close_rehearsal(self) -> None:
         with self._emptying:
@@ -121,7 +121,7 @@ class DuckDBPasses:
                 self._empty._connection.close()
 
     def _rehearse(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> AnyGrouped:
-        """What `_scan` gives of encoded tables of the same shape without rows."""
+        """The result of `_scan` over empty tables with the same columns."""
         with self._emptying:
             self._empty = self._empty or _without_rows(self)
         return self._empty._scan(query, subsets)
@@ -136,7 +136,7 @@ class DuckDBPasses:
     def _dense_scan(
         self, query: Query, subsets: tuple[tuple[str, ...], ...], condensed: bool
     ) -> DenseGrouped:
-        """Reads the rows and counts them here."""
+        """Reads the rows out of DuckDB and counts them in dense arrays."""
         attributes = list(dict.fromkeys(name for subset in subsets for name in subset))
         parameters = Parameters(list(self._values))
         rendered = row_select(query, self.schema, attributes, condensed=condensed, parameters=parameters)
@@ -146,7 +146,7 @@ class DuckDBPasses:
         with self._cursor() as cursor:
             sql = self._statement(rendered, query)
             reader = cursor.sql(sql, params=parameters.values).to_arrow_reader(ROWS_AT_ONCE)
-            # No row is counted like one: otherwise the time would tell whether a filter admits any.
+            # Without rows, an empty batch is counted; otherwise the time would show whether the filter admits any row.
             nothing = pa.RecordBatch.from_pylist([], schema=reader.schema)
             for batch in checking(chain([next(reader, nothing)], reader)):
                 columns = {name: _numbers(batch[name]) for name in batch.schema.names}
@@ -155,7 +155,7 @@ class DuckDBPasses:
         return counts.grouped()
 
     def _grouping_sets(self, query: Query, subsets: tuple[tuple[str, ...], ...], condensed: bool) -> Grouped:
-        """Lets the database count."""
+        """Counts in DuckDB, by GROUPING SETS."""
         parameters = Parameters(list(self._values))
         rendered = grouped_select(query, self.schema, subsets, condensed=condensed, parameters=parameters)
         with self._cursor() as cursor:
@@ -163,7 +163,7 @@ class DuckDBPasses:
         return grouped_of(rows, query, self.schema, subsets)
 
     def _statement(self, rendered: Rendered, query: Query) -> str:
-        """SQL with the rows that it reads, where those are not in a table."""
+        """The SQL of a pass, with a WITH clause for streamed rows and the query's own expressions."""
         dialect, names = DuckDBDialect(), expressions(query, self.schema)
         tables = [] if self._streamed is None else [f"{ENCODED} AS NOT MATERIALIZED ({self._streamed})"]
         if names:
@@ -201,7 +201,7 @@ def _without_rows(passes: DuckDBPasses) -> DuckDBPasses:
 
 
 def _numbers(column: pa.Array[Any]) -> NDArray[Any]:
-    """The codes of a batch; what a streamed pass has as NULL is 0."""
+    """The numbers of a batch's column; the NULL codes of a streamed pass become 0."""
     filled = column.fill_null(0) if column.null_count else column
     numbers: NDArray[Any] = filled.to_numpy()
     return numbers

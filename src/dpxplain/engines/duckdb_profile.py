@@ -1,7 +1,7 @@
-"""Statistics of a source's columns, for the curator who drafts a schema. Their computation is NOT private.
+"""Statistics of a source's columns, for the curator who drafts a schema. They are NOT private.
 
-No code that an analyst can reach calls this: drafts are made beside the data, before any budget exists.
-One pass counts the different values of every column; all else is computed from those.
+No code that an analyst can reach calls this: the curator drafts the schema before any budget exists.
+One pass counts the different values of every column; all other statistics come from those counts.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-MOST_VALUES = 500  # a longer list is no domain that a person can review
-_SAMPLED = 20_000  # rows from which columns with too many different values to count are told
+MOST_VALUES = 500  # a person cannot review a longer list
+_SAMPLED = 20_000  # rows looked at to find columns with too many different values to count
 _QUANTILES = 1_000
-_REPEATED = 0.8  # different values per row; with more, hardly a value repeats
+_REPEATED = 0.8  # different values per row; above this, hardly any value repeats
 _LEADING_ZERO = r"^\s*[+-]?0[0-9]"  # marks a code, as in 02139
 _ISO_TIME = r"^\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[+-]\d{2}(:?\d{2})?)?$"
 ID_NAME = re.compile(
@@ -38,8 +38,8 @@ _PERSON_NAME = re.compile(
     re.IGNORECASE,
 )
 _CODED = re.compile(r"[A-Za-z]+[-_ ]?\d+[A-Za-z0-9]*")  # such as the tail numbers of planes
-_MOST_CODES = 100  # a longer list of codes or whole numbers may be one of keys
-FEWEST_PERSONS = 20  # of a column whose name says that it holds persons
+_MOST_CODES = 100  # more codes or whole numbers than this may be keys of persons
+FEWEST_PERSONS = 20  # different values, in a column whose name says that it identifies persons
 
 quote = DuckDBDialect().quote
 
@@ -49,19 +49,19 @@ class ColumnProfile:
     """One column of the source; everything but its name and kind is computed from rows."""
 
     name: str
-    kind: str  # "numbers", "text", "true or false", "dates", or a name of what cannot be declared
+    kind: str  # "numbers", "text", "true or false", "dates", or a type that cannot be declared
     rows: int
-    filled: int  # rows that are not NULL; not NaN either, for numbers
-    distinct: int  # exact, or a good estimate where nearly every row has its own
-    values: tuple[Any, ...] = ()  # sorted, if there are at most MOST_VALUES
+    filled: int  # rows that are not NULL; for numbers, not NaN either
+    distinct: int  # exact, or a good estimate if nearly every row has its own value
+    values: tuple[Any, ...] = ()  # sorted; empty if there are more than MOST_VALUES
     low: float | None = None
     high: float | None = None
-    whole: bool = False  # only whole numbers; of dates, only days without a time
-    quantiles: tuple[float, ...] = ()  # of the numbers: the lowest, 0.1%, 0.2%, ..., the highest
-    first: str = ""  # of dates: the earliest and the latest, as ISO text
+    whole: bool = False  # all numbers are whole; for dates, all are days without a time
+    quantiles: tuple[float, ...] = ()  # for numbers: the lowest, 0.1%, 0.2%, ..., the highest
+    first: str = ""  # for dates: the earliest and the latest, as ISO text
     last: str = ""
-    most_rows: int = 1  # rows of the value that has the most
-    usual_rows: int = 1  # rows per value that keep 99% of all rows
+    most_rows: int = 1  # rows that have the most frequent value
+    usual_rows: int = 1  # the smallest limit of rows per value that keeps 99% of all rows
 
     @property
     def has_null(self) -> bool:
@@ -69,16 +69,16 @@ class ColumnProfile:
 
     @property
     def has_coded_values(self) -> bool:
-        """Whether there are many values and nearly all are letters with a number, such as tail numbers."""
+        """Whether the column has many values, nearly all letters with a number, such as tail numbers."""
         coded = sum(_CODED.fullmatch(str(value)) is not None for value in self.values)
         return self.kind == "text" and self.distinct > _MOST_CODES and coded > 0.9 * self.distinct
 
     @property
     def has_number_keys(self) -> bool:
-        """Whether its whole numbers repeat like the key of a person.
+        """Whether the column has whole numbers that repeat like the key of a person.
 
-        Its name says so; or there are many numbers, each in a few rows, and they are numbered without large
-        gaps or have equally many rows.
+        Either its name says so; or it has many numbers, each in a few rows, that have no large gaps or all
+        have equally many rows.
         """
         if self.kind != "numbers" or not self.whole or self.most_rows < 2 or not self.distinct:
             return False
@@ -94,7 +94,7 @@ class ColumnProfile:
 
 
 def unit_candidates(columns: Iterable[ColumnProfile]) -> list[UnitCandidate]:
-    """The columns that may tell people apart: named so, or with values that repeat and are too many."""
+    """The columns that may identify people: their name says so, or they have too many values, which repeat."""
     return [
         UnitCandidate(column.name, column.distinct, column.filled, column.most_rows, column.usual_rows)
         for column in columns
@@ -111,7 +111,7 @@ def unit_candidates(columns: Iterable[ColumnProfile]) -> list[UnitCandidate]:
 
 
 def profile(source: object) -> list[ColumnProfile]:
-    """Profiles all columns of a source, which is read to its end."""
+    """Profiles all columns of a source. Reads all its rows."""
     connection = open_connection()
     try:
         opened = open_source(connection, source)
@@ -139,7 +139,7 @@ def profile_view(
 
 
 def _wide_columns(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> set[str]:
-    """Columns whose first rows hardly repeat a value, so that counting each would take as long as sorting."""
+    """Columns whose first rows hardly repeat a value. Counting each value would take as long as sorting."""
     counts = ", ".join(f"approx_count_distinct({quote(name)}), count({quote(name)})" for name in names)
     row = _row(connection, f"SELECT {counts} FROM (SELECT * FROM source LIMIT {_SAMPLED})")
     pairs = zip(names, row[::2], row[1::2], strict=True)
@@ -188,7 +188,7 @@ def _column(
     rows, filled = int(rows or 0), int(filled or 0)
     if filled and (untyped or kind == "text"):
         read_as = _kind_of_text(connection, view)
-        if untyped or read_as == "dates":  # digits that a source stores as text are codes
+        if untyped or read_as == "dates":  # a source with types that stores digits as text means codes
             kind = read_as
     if kind == "numbers":
         return _numbers(connection, view, name, rows, distinct)
@@ -206,7 +206,7 @@ def _numbers(
     rows: int,
     distinct: int,
 ) -> ColumnProfile:
-    import numpy as np  # here, since a schema check of categories does without it
+    import numpy as np  # imported here, because a schema check of categories does not need it
 
     number = "TRY_CAST(value AS DOUBLE)"
     filled = int(_row(connection, f"SELECT sum(n) FROM {view} WHERE NOT isnan({number})")[0] or 0)
@@ -261,7 +261,7 @@ def _dates(
 
 
 def _kind_of_text(connection: duckdb.DuckDBPyConnection, view: str) -> str:
-    """What texts are, if all of them agree."""
+    """What all texts can be read as: numbers, booleans or dates; otherwise "text"."""
     text = "CAST(value AS VARCHAR)"
     filled, numbers, booleans, dates = _row(
         connection,
@@ -277,7 +277,7 @@ def _kind_of_text(connection: duckdb.DuckDBPyConnection, view: str) -> str:
 def _values(
     connection: duckdb.DuckDBPyConnection, view: str, expression: str, distinct: int
 ) -> tuple[Any, ...]:
-    """All different values in order, or none if they are too many."""
+    """All different values in order; empty if there are too many."""
     if distinct > MOST_VALUES:
         return ()
     rows = connection.execute(
@@ -289,7 +289,7 @@ def _values(
 def _repetition(
     connection: duckdb.DuckDBPyConnection, place: int, column: ColumnProfile, is_wide: bool
 ) -> ColumnProfile:
-    """The profile with how often values repeat: what a privacy unit's max_rows would have to be."""
+    """The profile with `most_rows` and `usual_rows`, which suggest max_rows if the column is the privacy unit."""
     counted = f"SELECT n FROM counted_{place} WHERE value IS NOT NULL"
     if is_wide:  # its values are not counted yet
         is_key = column.kind == "text" or column.whole
@@ -300,7 +300,7 @@ def _repetition(
     total, kept_rows, last = sum(n * count for n, count in sizes), 0, 0
     above = sum(count for _, count in sizes)
     for n, count in sizes:
-        kept_rows += (n - last) * above  # what each value of at least n rows adds beyond the last size
+        kept_rows += (n - last) * above  # raising the limit from `last` to n keeps this many more rows
         above, last = above - count, n
         if kept_rows >= 0.99 * total:
             return replace(column, most_rows=int(sizes[-1][0]), usual_rows=int(n))

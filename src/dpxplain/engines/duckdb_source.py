@@ -1,4 +1,4 @@
-"""Opens a curator's source in DuckDB: files, databases, DataFrames, Arrow tables. Reads no values by itself.
+"""Opens a curator's source in DuckDB: files, databases, DataFrames, Arrow tables.
 
 Errors of DuckDB, Arrow and pandas can quote values, so none of their text is passed on.
 """
@@ -31,14 +31,14 @@ _FILE_NAMES = {
 
 @dataclass(frozen=True)
 class OpenedSource:
-    """A lazy relation over a source, and what is known of it without reading its rows."""
+    """A lazy relation over a source, and what is known about it without reading its rows."""
 
     relation: duckdb.DuckDBPyRelation
     files: tuple[str, ...] = ()  # empty for tables in memory
     untyped: frozenset[str] = frozenset()  # columns that have no type of their own
-    check_rows: Callable[[], None] = lambda: None  # refuses rows that would be misread; may read them all
-    release: Callable[[], None] = lambda: None  # lets go of a database that others may want to write
-    given: Any = None  # what has to be registered, as `given`, with each cursor that reads the relation
+    check_rows: Callable[[], None] = lambda: None  # raises if rows would be misread; may read all rows
+    release: Callable[[], None] = lambda: None  # detaches the database file, so that others can write to it
+    given: Any = None  # must be registered as `given` with each cursor that reads the relation
 
     @property
     def types(self) -> dict[str, str]:
@@ -53,28 +53,28 @@ class OpenedSource:
 
 
 def open_connection(memory: str | None = None, spill: Path | None = None) -> duckdb.DuckDBPyConnection:
-    """A database in memory. What runs out of memory fails, unless there is a folder to `spill` rows to."""
+    """A database in memory. Statements that run out of memory fail, unless rows can `spill` to a folder."""
     settings: dict[str, str | bool | int | float | list[str]] = {"temp_directory": str(spill or "")}
     connection = duckdb.connect(":memory:", config=settings | ({"memory_limit": memory} if memory else {}))
     progress_bar = connection.execute("SELECT current_setting('enable_progress_bar')").fetchone()
-    # Where it is off it cannot even be set: a notebook without ipywidgets refuses.
+    # If it is off already, leave it alone: in a notebook without ipywidgets, setting it raises.
     if progress_bar and progress_bar[0]:
-        connection.execute("SET enable_progress_bar = false")  # it would be drawn into results on stdout
-    connection.execute("SET TimeZone = 'UTC'")  # not the computer's: answers must not depend on it
-    # The statistics of Parquet files leave NaN out. By them, one row of another value would decide whether
-    # all rows with NaN are read as such, or as the only number that the statistics know.
+        connection.execute("SET enable_progress_bar = false")  # the bar would be drawn into results on stdout
+    connection.execute("SET TimeZone = 'UTC'")  # answers must not depend on the computer's time zone
+    # Parquet statistics leave out NaN. If all other rows have the same number, the optimizer would read the rows
+    # with NaN as that number; one row with another number would change how all of them are read.
     connection.execute(f"SET disabled_optimizers = '{STATISTICS}'")
     return connection
 
 
 def trust_statistics(connection: duckdb.DuckDBPyConnection) -> None:
-    """For encoded rows, which have no NaN: DuckDB groups small integers faster if it knows their range."""
+    """Lets DuckDB use statistics again: encoded rows have no NaN, and small integers of known range group faster."""
     connection.execute("SET disabled_optimizers = ''")
 
 
 def lasting(source: object) -> object:
-    """The source; as a table if it could be read only once, or has its rows in another order each time."""
-    if type(source).__module__.startswith("pyarrow"):  # which is not imported for that
+    """The source, as a table if it could be read only once or may give its rows in another order each time."""
+    if type(source).__module__.startswith("pyarrow"):  # by name, because importing pyarrow is slow
         import pyarrow as pa
 
         return source.read_all() if isinstance(source, pa.RecordBatchReader) else source
@@ -84,9 +84,9 @@ def lasting(source: object) -> object:
 def open_source(
     connection: duckdb.DuckDBPyConnection, source: object, table: str | None = None
 ) -> OpenedSource:
-    """The source, opened by what it is: files, a DuckDB relation or connection, or a table in memory.
+    """Opens a source: files, a DuckDB relation or connection, or a table in memory.
 
-    `table` is the data set's name, by which a database's table is found where the source names none.
+    `table` is the data set's name. It selects the table of a database if the source names none.
     """
     if is_path(source):
         return _open_files(connection, source_files(source), table)  # type: ignore[arg-type]
@@ -99,7 +99,7 @@ def open_source(
         )
     ):
         if isinstance(source, duckdb.DuckDBPyRelation):
-            source = source.to_arrow_table()  # it belongs to another database
+            source = source.to_arrow_table()  # the relation belongs to another database
         untyped = _untyped_columns(source)
         connection.register("given", _with_text(source, untyped) if untyped else source)
         return OpenedSource(connection.table("given"), untyped=untyped, given=source)
@@ -114,7 +114,7 @@ def _open_files(
     )
     with quiet(unreadable):
         if source.kind == "parquet":
-            files = [glob.escape(file) for file in source.files]  # a name is no pattern
+            files = [glob.escape(file) for file in source.files]  # a file's name is not a pattern
             return OpenedSource(connection.read_parquet(files), source.files)
         if source.kind == "csv":
             relation, delimiter = open_csv(connection, source.files)
@@ -139,7 +139,7 @@ def _open_database(
 ) -> OpenedSource:
     """A table of a DuckDB file, attached read-only until the source is released."""
     if Path(f"{source.files[0]}.wal").exists():
-        # It holds rows that neither size nor content of the file itself shows.
+        # The .wal file holds rows that neither the size nor the content of the database file shows.
         raise SourceError(
             f"{source.files[0]} has changes that another program has not written to the file yet.",
             remedy="Close that program, or run CHECKPOINT in it.",
@@ -180,7 +180,7 @@ def _pair(row: tuple[object, ...]) -> tuple[str, str]:
 
 
 def _view(file: str, name: str) -> SourceError:
-    """A view may read other files, the time or random numbers, which nothing about its own file shows."""
+    """The refusal of a view, which may read other files, the time or random numbers unnoticed."""
     return SourceError(
         f"{name} in {file} is a view: its rows can change while the file stays the same.",
         remedy=f"Store the rows in a table (CREATE TABLE {name}_rows AS FROM {name}) and name that table. Or "
@@ -192,7 +192,7 @@ def _view(file: str, name: str) -> SourceError:
 def _chosen_table(
     file: str, tables: list[tuple[str, str]], named: str | None, declared: str | None
 ) -> tuple[str, str]:
-    """The table that was named with ::, or else the one of the data set's name, or else the only one."""
+    """The table named with ::, or else the one with the data set's name, or else the only one."""
     table_name = named if named is not None else declared
     matching = [pair for pair in tables if table_name in (pair[1], ".".join(pair))]
     if len(matching) == 1:
@@ -211,7 +211,7 @@ def _chosen_table(
 def _open_connected(
     connection: duckdb.DuckDBPyConnection, source: duckdb.DuckDBPyConnection, table: str | None
 ) -> OpenedSource:
-    """The table of the data set's name at somebody's own connection."""
+    """The table with the data set's name in the caller's own connection."""
     missing = SourceError(
         f"The DuckDB connection has no table or view {table}."
         if table
@@ -227,7 +227,7 @@ def _open_connected(
 
 
 def _untyped_columns(source: object) -> frozenset[str]:
-    """The names of pandas' object columns, whose type would have to be guessed from values."""
+    """The names of pandas object columns, whose type could only be guessed from values."""
     dtypes = getattr(source, "dtypes", None)
     if not type(source).__module__.startswith("pandas") or dtypes is None:
         return frozenset()
@@ -251,7 +251,7 @@ def _with_text(frame: Any, columns: frozenset[str]) -> Any:
 
 @contextlib.contextmanager
 def quiet(replacement: SourceError | InternalError, only: type[Exception] = Exception) -> Iterator[None]:
-    """Replace an error of DuckDB or Arrow, whose text may quote the data, by one that carries none."""
+    """Replaces an error of DuckDB or Arrow, whose text may quote the data, with one that quotes nothing."""
     try:
         yield
     except DPXPlainError:
@@ -264,5 +264,5 @@ def quiet(replacement: SourceError | InternalError, only: type[Exception] = Exce
         try:
             raise replacement
         finally:
-            # Inside a `with`, Python attaches the original even here; it would be printed with the rest.
+            # Inside a `with`, Python attaches the original error even here, and a traceback would print it.
             replacement.__context__ = None

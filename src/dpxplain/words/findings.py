@@ -504,7 +504,7 @@ def answer_finding(
 ) -> Finding:
     """Which groups are highest and lowest, as far as their intervals tell them apart.
 
-    `value` is what is measured, `unknown` how many groups have no known value, and `unit` the unit of margins.
+    `value` is what is measured, `unknown` how many groups have no known value, `unit` that of the margins.
     """
     headline = _answered(clean(value), groups, unknown, "Of the groups shown, " if hides_groups else "")
     support = [accuracy] if (accuracy := _accuracy(groups, unit)) else []
