@@ -304,6 +304,20 @@ EXPLANATIONS: dict[str, tuple[Explained, str, str]] = {
         "and education Bachelors (by 9–11%).",
         "Which condition matters most is not certain. They overlap, so their effects do not add up.",
     ),
+    "several, of which the last is not first": (
+        explained(effect(MARRIED, 0.3, 0.4), effect(DEGREE, 0.25, 0.35), effect("age 40–50", 0.1, 0.2)),
+        "Leaving out any one of three kinds of rows shrinks the gap: marital status Married (by 30–40%), "
+        "education Bachelors (by 25–35%), …",
+        "Which of the first two matters more is not certain. They overlap, so their effects do not add up.",
+    ),
+    "several, and an unclear one that may be first": (
+        explained(
+            effect(MARRIED, 0.3, 0.4), effect(DEGREE, 0.25, 0.35), effect("c", 0.1, 0.2), effect("b", -1, 1)
+        ),
+        "Leaving out any one of three kinds of rows shrinks the gap: marital status Married (by 30–40%), "
+        "education Bachelors (by 25–35%), …",
+        "Which condition matters most is not certain. They overlap, so their effects do not add up.",
+    ),
     "several with long names": (
         explained(*(effect(f"a rather long name of condition number {n}", 0.09, 0.11) for n in range(4))),
         "Leaving out any one of four kinds of rows shrinks the gap by about a tenth: a rather long "

@@ -353,7 +353,25 @@ def _several(table: Explained, shrinking: list[Effect]) -> tuple[str, str]:
         for effect in shrinking
     ]
     headline = _leaving_out_any(asked, names, f" by about {fraction}" if fraction else "")
-    return headline, f"Which condition matters most is not certain. {OVERLAP}"
+    every = [effect.share for effect in table.effects if effect.share is not None]
+    return headline, f"{_open_order(every)} {OVERLAP}"
+
+
+def _open_order(shares: Sequence[Interval]) -> str:
+    """Which conditions may matter most: the first few if the intervals rule out all others shown.
+
+    >>> _open_order([(0.09, 0.11), (0.08, 0.1), (0.03, 0.05)])
+    'Which of the first two matters more is not certain.'
+    >>> _open_order([(0.09, 0.11), (0.08, 0.1)]), _open_order([(0.09, 0.11), (0.08, 0.1), (-0.1, 0.2)])
+    ('Which condition matters most is not certain.', 'Which condition matters most is not certain.')
+    """
+    best = max((low for low, _ in shares), default=-math.inf)
+    may_be_first = [high >= best for _, high in shares]
+    first = sum(may_be_first)
+    if not 1 < first < len(shares) or not all(may_be_first[:first]):
+        return "Which condition matters most is not certain."
+    more = "more" if first == 2 else "most"
+    return f"Which of the first {_number(first).lower()} matters {more} is not certain."
 
 
 def _leaving_out_any(asked: Comparison, names: Sequence[str], by: str = "") -> str:
