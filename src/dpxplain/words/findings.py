@@ -647,10 +647,18 @@ def story_finding(
         rest=asked.unit.span(*first.rest, asked.constant),
     )
     headline = _capitalised(headline)
-    sentences = [f"Among them it is {asked.unit.span(*first.inside, asked.constant)}."]
+    sentences = [_among_them(asked, first.inside, gap)]
     if others:
         names = (shortened(step.name, MOST_NAME_WORDS) for step in others)
         sentences.append(f"Next, within them: {', then '.join(names)}.")
     elif ends_in_noise:
         sentences.append("Nothing else clearly shrinks it.")
     return Finding(headline, " ".join(sentences), caveat, tuple(notes))
+
+
+def _among_them(asked: Comparison, inside: Interval, gap: float) -> str:
+    """The gap among the rows of a step, unless it is unclear by more than the whole gap."""
+    low, high = inside
+    if low <= asked.constant <= high and high - low > abs(gap - asked.constant):
+        return f"Among them {_it(asked)} is too noisy to tell."
+    return f"Among them it is {asked.unit.span(*inside, asked.constant)}."
