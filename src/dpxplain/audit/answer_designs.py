@@ -1,4 +1,4 @@
-"""Designs of phase 1, of quality, tuning and preparations: the rows that move each of their numbers most."""
+"""Designs for answers, quality, tuning and preparations: the rows that move each of their numbers most."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _one_more() -> Iterator[Design]:
 
 
 def _one_more_person(pay: float, spread: bool, copy: int, present: bool) -> list[Row]:
-    """A person with more rows than count, in one group or in as many as rows count."""
+    """A person with more rows in one group than count, or with one row in each of as many groups as count."""
     groups = [copy * ROWS_OF_PERSON + place for place in range(ROWS_OF_PERSON)] if spread else [copy]
     rows = [_row(group, 0.0) for group in groups]
     if present:
@@ -218,7 +218,7 @@ def _prepared() -> Iterator[Design]:
 
 
 def _misfits(person: bool, copy: int, present: bool) -> list[Row]:
-    """A row, or a person with as many rows as count, that no declaration fits."""
+    """A row, or a person with as many rows as count, whose values are all outside the declarations."""
     times = ROWS_OF_PERSON if person else 1
     row: Row = {"g": "undeclared", "pay": 99.0, "debt": 99.0, "x": "undeclared", "person": "person"}
     return [row] * times if present else []

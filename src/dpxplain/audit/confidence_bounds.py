@@ -16,7 +16,7 @@ _TINY = 1e-300
 
 
 def lower_probability(hits: int, trials: int, level: float) -> float:
-    """The lower Clopper–Pearson bound: the probability is below it with probability `level` at most.
+    """The lower Clopper–Pearson bound; it exceeds the true probability with probability at most `level`.
 
     >>> round(lower_probability(50, 100, 0.025), 4), lower_probability(0, 100, 0.025)
     (0.3983, 0.0)
@@ -106,7 +106,7 @@ def upper_mean(values: FloatArray, greatest: float, level: float, guess: tuple[f
 
 
 def _bisect(below: Callable[[float], bool]) -> tuple[float, float]:
-    """The ends of a tiny interval in [0, 1] where `below`, which turns from true to false, turns."""
+    """The ends of a tiny interval in [0, 1] in which `below` turns from true to false."""
     low, high = 0.0, 1.0
     for _ in range(_STEPS):
         middle = (low + high) / 2.0

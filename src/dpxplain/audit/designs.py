@@ -1,9 +1,9 @@
-"""Pairs of neighbouring tables, and what is asked about them.
+"""Pairs of neighbouring tables, and the questions about them.
 
 A design's table may hold many copies of one situation, in groups of their own. A fair coin decides for each
-copy whether it has the row in question, so one query answers for many pairs of neighbours at once. Whatever
-the other coins, the tables with and without one copy's row are neighbours; what holds for all of their
-outcomes holds on average. The confidence bounds also need releases of different copies to be independent.
+copy whether it has the row in question, so one query tests many pairs of neighbours at once. For all outcomes
+of the other coins, the tables with and without one copy's row are neighbours, so the privacy promise also
+holds on average over them. The confidence bounds also need releases of different copies to be independent.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Releases:
 class Design:
     """A question about one of two neighbouring tables.
 
-    `rows(copy, present)` are those of one copy, with or without the row, or person, in question.
+    `rows(copy, present)` returns the rows of one copy, with or without the row, or person, in question.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Design:
     per_table: int = 100  # questions before a new table is made
     has_lattice: bool = False  # whether the numbers are released as they were drawn
     trusted_code: bool = False
-    common: Sequence[Row] = ()  # rows of no copy
+    common: Sequence[Row] = ()  # rows that belong to no copy
 
     def table(self, present: NDArray[np.bool_]) -> list[Row]:
         return [

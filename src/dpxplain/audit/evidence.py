@@ -1,12 +1,12 @@
-"""From the releases of two neighbouring tables to lower bounds of what they cost.
+"""Computes lower bounds of the privacy cost from the releases of two neighbouring tables.
 
 A likelihood ratio gives every release a score: how much likelier it is under one table than under its
-neighbour. It is fitted to examples, with no idea where the numbers come from: frequencies of what was
-chosen, Gaussian densities of what was measured, and exact values that come back, which noise would not let
-happen. How often the scores pass a threshold is compared with what ρ-zCDP allows.
+neighbour. It is fitted to examples, without knowing how the numbers were made: to frequencies of what was
+chosen, Gaussian densities of what was measured, and exact values that recur, which noise would prevent. How
+often the scores pass a threshold is compared with what ρ-zCDP allows.
 
-Everything that is chosen (the score, its thresholds, how it is clipped) is chosen on the first half of the
-releases. The second half is used once, so that the bounds hold at the level that is asked for.
+The score, its thresholds and its clipping are all chosen on one half of the releases, every second one. The
+other half is used for the bounds only, so that they hold at the requested level.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from dpxplain.audit.confidence_bounds import lower_mean, lower_probability, uppe
 FloatArray = NDArray[np.float64]
 Key = tuple[object, ...]
 
-_REPEATED = 0.02  # share of the examples from which on an exact value counts as one that comes back
-_ENOUGH = 40  # examples of either table before densities are fitted to those with one key
-_RIDGE = 1e-9  # of each number's variance, so that a number that never changes has a density too
+_REPEATED = 0.02  # an exact value in at least this share of the examples counts as recurring
+_ENOUGH = 40  # examples with one key that each table needs before densities are fitted to them
+_RIDGE = 1e-9  # added, relative to each number's variance: a number that never changes has a density too
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Releases of one table: what was chosen (a name for each release) and what was measured (a row each)."""
+    """Releases of one table: for each, what was chosen (a name) and what was measured (a row of numbers)."""
 
     names: Sequence[str]
     numbers: FloatArray
@@ -71,7 +71,7 @@ class _Densities:
 class LikelihoodRatio:
     """log P(release | neighbour) − log P(release | table), as fitted to examples of both."""
 
-    repeated: tuple[frozenset[float], ...]  # for each number, the exact values that come back
+    repeated: tuple[frozenset[float], ...]  # for each number, the exact values that recur
     shares: dict[Key, float] = field(default_factory=dict)
     densities: dict[Key, _Densities] = field(default_factory=dict)
     unseen: float = 0.0
@@ -103,7 +103,7 @@ class LikelihoodRatio:
         return scores
 
     def _keys(self, sample: Sample) -> list[Key]:
-        """What is discrete about each release: its name, and its numbers that are values that come back."""
+        """The discrete part of each release: its name, and those of its numbers that recur."""
         places = [(number, values) for number, values in enumerate(self.repeated) if values]
         if not places:
             return [(name,) for name in sample.names]
@@ -124,9 +124,9 @@ _ORDERS = 1.0 + np.logspace(-3.0, 3.0, 121)  # Rényi orders α
 def rho_of_event(p: float, q: float) -> float:
     """The least ρ under which an event may have probability p in one table and q in its neighbour.
 
-    ρ-zCDP bounds the Rényi divergence of every order α by α·ρ, and no divergence grows when only one event
-    is looked at; so ρ is at least D_α(p ‖ q)/α for every α. Each α gives a valid bound, so a grid of them
-    makes it smaller than it could be, never too large.
+    ρ-zCDP bounds the Rényi divergence of every order α by α·ρ, and looking at a single event never increases
+    a divergence. So ρ is at least D_α(p ‖ q)/α for every α. Each α gives a valid bound, so a grid of them
+    may make the result too small, never too large.
 
     >>> rho_of_event(0.5, 0.5), round(rho_of_event(0.9, 0.1), 3)
     (0.0, 1.757)
@@ -157,7 +157,7 @@ def delta_allowed(rho: float, epsilon: float) -> float:
 
 
 def epsilon_allowing(rho: float, delta: float) -> float:
-    """The ε at which the curve of ρ has come down to δ.
+    """The ε at which ρ-zCDP allows only δ: the inverse of `delta_allowed`.
 
     >>> round(delta_allowed(0.5, epsilon_allowing(0.5, 0.01)), 6)
     0.01
@@ -171,12 +171,12 @@ def epsilon_allowing(rho: float, delta: float) -> float:
 
 Scores = tuple[FloatArray, FloatArray]
 
-DELTAS = (0.7, 0.5, 0.3, 0.1)  # the curve is compared at the ε where the promise allows these
-LEVEL = 0.05  # of the bounds that are shown
+DELTAS = (0.7, 0.5, 0.3, 0.1)  # the curve is compared at the ε where the promise allows these δ
+LEVEL = 0.05  # error probability of the bounds that are shown
 _THRESHOLDS = 60
 _CLIPS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0)
 _DIRECTIONS = 2
-_TESTS = _DIRECTIONS * (2 + len(DELTAS))  # of one design: an event and a mean for ρ, and an event for each ε
+_TESTS = _DIRECTIONS * (2 + len(DELTAS))  # per design: an event and a mean for ρ, and an event for each ε
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the second half of the releases shows.
+    """What the test half of the releases shows.
 
     `rho` is a lower bound of the true cost with 95% confidence; `sure_rho` and the points of the curve hold
     with the confidence that decides on an alarm.
@@ -209,7 +209,7 @@ class Evidence:
 
     @property
     def violation(self) -> str:
-        """Why the promise does not hold, as a sentence; empty while nothing speaks against it."""
+        """How the evidence contradicts the promise, as a sentence; empty if it does not."""
         if self.sure_rho > self.promised:
             return f"it costs at least ρ = {self.sure_rho:.4g}, more than the {self.promised:.4g} promised"
         for point in self.curve:
@@ -223,14 +223,14 @@ class Evidence:
 
 @dataclass(frozen=True)
 class _Direction:
-    """Scores of both tables, so signed that a high score speaks for the first; training and test halves."""
+    """Training and test scores of both tables, signed so that a high score favours the first table."""
 
     train: Scores
     test: Scores
 
 
 def weigh(table: Sample, neighbour: Sample, promised: float, false_alarm: float) -> Evidence:
-    """Lower bounds from releases of both tables; an alarm is false with probability `false_alarm` at most."""
+    """Lower bounds from releases of both tables; a false alarm has probability at most `false_alarm`."""
     even, odd = slice(0, None, 2), slice(1, None, 2)
     model = LikelihoodRatio.fit(table.part(even), neighbour.part(even))
     train, test = ([model.score(sample.part(half)) for sample in (table, neighbour)] for half in (even, odd))
@@ -271,7 +271,7 @@ def _excess(factor: float, p: float, q: float) -> float:
 
 
 def _event(scores: Scores, threshold: float, level: float) -> tuple[float, float]:
-    """Bounds of how likely a score reaches the threshold: lower in one table, upper in the other."""
+    """Bounds of a score's probability to reach the threshold: lower in one table, upper in the other."""
     hits, trials = [int((of_one >= threshold).sum()) for of_one in scores], [len(of_one) for of_one in scores]
     return (
         lower_probability(hits[0], trials[0], level / 2),
@@ -280,7 +280,7 @@ def _event(scores: Scores, threshold: float, level: float) -> tuple[float, float
 
 
 def _best_threshold(scores: Scores, worth: Callable[[float, float], float], level: float) -> float:
-    """The threshold whose bounds, guessed from the training half, are worth most."""
+    """The threshold with the highest `worth`, at bounds estimated from the training half."""
     pooled = np.concatenate(scores)
     thresholds = np.unique(np.quantile(pooled, np.linspace(0.0, 1.0, _THRESHOLDS), method="higher"))
     z = _normal_quantile(level / 2)

@@ -1,7 +1,8 @@
-"""Designs of explanation tables: the rows that move an influence, a choice or a rank most.
+"""Designs for explanation tables: the rows that move an influence, a choice or a rank most.
 
-A part of a table (what was chosen, its influences, its ranks) is held against the part of ρ that is charged
-for it; `spends` tells. How far the tables get, and why some cannot get further, is in docs/audit.md.
+A part of a table (the chosen predicates, their influences, their ranks) is compared with the part of ρ that
+was charged for it, which `spends` lists. docs/audit.md says how near the bounds get to the promise, and why
+some cannot get nearer.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ import dpxplain as dpx
 from dpxplain.audit.designs import ROWS_OF_PERSON, Design, Releases, Row, schema
 
 _NEGLIGIBLE = 1e-6  # ρ of the answer that a question needs
-_MANY = 400  # rows of a group, so many that one more hardly matters
+_MANY = 400  # rows of a group, enough that one more hardly matters
 _TWO_GROUPS = {"A": 1.0, "B": -1.0}
 _ONE_GROUP = {"A": 1.0}
 
 
 @dataclass(frozen=True)
 class _Question:
-    """What is asked, what is looked at in the table, and the charges it is held against."""
+    """A question, the parts of its table that are tested, and the charges they are compared with."""
 
     sql: str
     weights: Mapping[str, float]
     released: Sequence[str]  # of "chosen", "influences", "ranks"; "answers": of an influence's search
-    charges: Sequence[str]  # parts of the names of the events that were charged for; none: all of them
+    charges: Sequence[str]  # parts of the names of the events to add up; empty: all of them
     options: Mapping[str, Any]
 
     def __call__(self, session: dpx.Session, rho: float) -> Releases:
@@ -47,7 +48,7 @@ class _Question:
         if "influences" in self.released:
             if isinstance(table, dpx.Explanation):
                 numbers += [row.estimate for row in sorted(table, key=lambda row: row.index)]
-            else:  # found between thresholds, so rather names than numbers: few enough to be counted
+            else:  # ends are thresholds, few enough to be counted, so they are names rather than numbers
                 name += [str(end) for row in rows for end in row.influence]
         return Releases(["; ".join(name)], np.array([numbers]), _NEGLIGIBLE + self._charged(table.spends))
 
@@ -62,7 +63,7 @@ class _Question:
 def _answers(interval: tuple[float, float], thresholds: Sequence[float]) -> int:
     """How often the two binary searches for an interval's ends were told to look higher.
 
-    The number of an end among the thresholds is the answers of its search, in binary.
+    An end's position among the thresholds, in binary, spells out the answers of its search.
 
     >>> _answers((-math.inf, 5.0), (5.0, 6.0, 7.0)), _answers((6.0, math.inf), (5.0, 6.0, 7.0))
     (0, 3)
@@ -123,12 +124,12 @@ def _design(
 
 
 def _only(predicate: str, mechanism: str = "one-shot") -> dict[str, Any]:
-    """A table of one predicate: nothing is selected, and its rank is known."""
+    """Options for a table of one predicate: nothing is selected, and its rank is known."""
     return {"k": 1, "mechanism": mechanism, "predicates": f"x = '{predicate}'"}
 
 
-# A group where all rows but one satisfy v, and one where the row in question is the first that does not:
-# removing v leaves nothing of a group, or something, and the influence jumps by as much as all groups weigh.
+# In one group all rows but one satisfy v; in another the row in question is the first that does not. Without
+# it, removing v empties that group; with it, a row remains, and the influence jumps by all groups' weights.
 _AVERAGES = [*_rows(_MANY, "A", "v", 0.0), *_rows(_MANY, "B", "v", 10.0), *_rows(1, "B", None, 0.0)]
 _SIGNED = [*_rows(_MANY, "A", "v", 10.0), *_rows(_MANY, "B", "v", -10.0), *_rows(1, "B", None, 0.0)]
 _WEIGHED = [*_rows(_MANY, "B", "v"), *_rows(_MANY, "C", "v"), *_rows(1, "B", None), *_rows(1, "C", None)]
@@ -235,11 +236,11 @@ def _matching(counts: Any) -> Any:
 
 
 def _steep(counts: Any) -> Any:
-    """From below every usual threshold to above every one, between 10 matching rows and 11."""
+    """Jumps from below all usual thresholds to above all of them between 10 and 11 matching rows."""
     return (counts.matching(0) - 10.5) * 1e5
 
 
-# As ratios of A to B, u is a little below v, and one row more a little above it.
+# In the ratio of A to B, u ranks a little below v; with one row more it ranks a little above.
 _CLOSE = [
     *(*_rows(_MANY, "A", None), *_rows(11, "A", "u"), *_rows(10, "A", "v")),
     *(*_rows(_MANY - 1, "B", None), *_rows(1, "B", "u")),
@@ -247,11 +248,11 @@ _CLOSE = [
 
 
 def _custom() -> Iterator[Design]:
-    """Influences without a sensitivity, whose mechanisms work on distances in rows; a row moves each by one.
+    """Influences of unknown sensitivity, whose mechanisms use distances in rows; a row moves each by one.
 
     A row that carries an influence past a threshold, or one predicate past another, moves the distances on
-    both sides by one: the upper search's from 1 to 0, the lower one's from 0 to 1. With a confidence that
-    makes the slack about half of that, either answer tells most.
+    both sides by one: the upper search's from 1 to 0, the lower one's from 0 to 1. The answers reveal most at
+    a confidence that makes the slack about half of that.
     """
 
     def question(

@@ -1,9 +1,9 @@
-"""Runs designs: draws releases of both tables for as long as there is time, and weighs them.
+"""Runs designs: draws releases of both tables until the time is up, and weighs them.
 
-It also checks whether released numbers betray the floating-point numbers they were made of. Noise drawn in
-floating point and added to a true value reaches only some of the numbers nearby, and which ones depends on
-the true value (Mironov, CCS 2012). Exact samplers release multiples of one public step, far coarser than
-floating point, all of which every true value can reach.
+It also checks whether released numbers reveal that they were made with floating-point noise. Such noise,
+added to a true value, reaches only some of the numbers nearby, and which ones depends on the true value
+(Mironov, CCS 2012). Exact samplers release multiples of one public step, far coarser than floating point, and
+every true value can reach all of these.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from dpxplain.audit.designs import Design, Releases
 from dpxplain.audit.evidence import Evidence, Sample, weigh
 from dpxplain.audit.explanation_designs import explanation_designs
 
-FALSE_ALARM = 1e-6  # of all designs of an audit together
-_FEWEST = 100  # releases of either table
-_MOST = 20_000  # of either table; more tell little more
-_DEARER = 8.0  # times the time for a design whose questions ask about one copy only
-_LESS = 1e-7  # of ρ: the same request is answered from the ledger, so each asks for a little less
+FALSE_ALARM = 1e-6  # probability, for all designs of an audit together
+_FEWEST = 100  # releases of each table
+_MOST = 20_000  # releases of each table; more would tell little more
+_DEARER = 8.0  # times as much time for a design whose questions ask about one copy only
+_LESS = 1e-7  # share of ρ: a repeated request is answered from the ledger, so each asks for a little less
 
 
 @dataclass(frozen=True)
 class DesignFinding:
-    """What the releases of one design show."""
+    """The evidence from the releases of one design."""
 
     design: str
     mechanism: str
@@ -87,13 +87,13 @@ class _Tally:
 def audit_privacy(
     names: Sequence[str], *, minutes: float, seed: int, workers: int, begin: Callable[[str], None]
 ) -> Iterator[DesignFinding]:
-    """The findings of the designs, as they come in; `begin` is called with the name of each that begins.
+    """The findings of the designs, as they come in; `begin` is called with each design's name as it begins.
 
-    Each design runs in a process of its own, for a share of the time that is left. An alarm in any of them is
-    false with probability `FALSE_ALARM` at most.
+    Each design runs in a worker process, for a share of the time that is left. The probability of a false
+    alarm in any of them is at most `FALSE_ALARM`.
     """
     deadline, level = time.monotonic() + 60.0 * minutes, FALSE_ALARM / len(names)
-    # Those that may end early come first, and leave their time to the others.
+    # Designs that may end early come first, and leave their time to the others.
     waiting = sorted(names, key=lambda name: _weight(designs()[name]))
     running: dict[Future[DesignFinding], str] = {}
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
@@ -150,7 +150,7 @@ def run_design(
 
 
 def _releases(design: Design, seed: int) -> Iterator[tuple[Releases, NDArray[np.bool_]]]:
-    """Releases without end, from one table after another, each with the coins it was made by."""
+    """Endless releases, from one table after another, each with the coins that made its table."""
     coins = np.random.default_rng(seed)  # seeded: chooses rows of made-up tables, no noise
     is_present = False
     while True:
@@ -178,7 +178,7 @@ def _open(design: Design, present: NDArray[np.bool_], workspace: str) -> dpx.Ses
     return dpx.connect(table, design.schema, workspace=workspace, trusted_code=design.trusted_code)
 
 
-_COARSER = 2**8  # the step must be so many times the distance of neighbouring floating-point numbers
+_COARSER = 2**8  # the step must be at least this many times the distance of neighbouring floats
 
 
 def finest_step(numbers: NDArray[np.float64]) -> float:
@@ -195,7 +195,7 @@ def finest_step(numbers: NDArray[np.float64]) -> float:
 
 
 def lattice_problem(numbers: NDArray[np.float64]) -> str:
-    """What is wrong with the numbers, as a sentence; empty if a coarse step contains them all.
+    """What is wrong with the numbers, as a sentence; empty if all are multiples of a coarse step.
 
     >>> lattice_problem(np.array([3.0, 1.5])), lattice_problem(np.array([3.0, 0.1])) != ""
     ('', True)

@@ -1,7 +1,6 @@
-"""Data to start with: the bundled Adult table and its schema, and a generator of census-like tables.
+"""Data to start with: the bundled Adult table and its schema, and generators of made-up tables.
 
-Nothing here is private or needs to be: Adult is published, the census rows are made up. CREDITS.md says
-whom to thank.
+Nothing here is private: Adult is published, the other rows are made up. CREDITS.md names the sources.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A generated table of the shape of the paper's IPUMS-CPS table, for benchmarks and experiments.
+"""A generated table in the shape of the paper's IPUMS-CPS table, for benchmarks and experiments.
 
 Rows and mean incomes per value follow the survey's marginals (census_marginals.csv); census.toml is its
-schema. How attributes depend on each other is invented in words (`_LIKELIER`). The gaps between men and women
-are set so that the paper's case study, why men earn more, has the relative influences that it published.
+schema. The dependence between attributes is made up (`_LIKELIER`). The gaps between men and women are set so
+that the paper's case study, why men earn more, has the relative influences that the paper published.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PUPILS = dict.fromkeys(("Grade 9", "Grade 10", "Grade 11"), 12.0)
 _PUPILS |= dict.fromkeys(("Bachelor's degree", "Master's degree", "Doctorate degree"), 0.01)
 _IMMIGRANTS = {"Not a citizen": 8.0, "Naturalized citizen": 3.0}
 
-# How much likelier a value is beside a value of another attribute; attributes are drawn in this order.
+# How much likelier a value is given a value of another attribute; attributes are drawn in this order.
 _LIKELIER: dict[str, dict[str, dict[str, dict[str, float]]]] = {
     "sex": {},
     "relate": {
@@ -87,7 +87,7 @@ _LIKELIER: dict[str, dict[str, dict[str, dict[str, float]]]] = {
     },
 }
 
-# What the paper's table for "why is Male above Female?" shows as true relative influences.
+# The true relative influences in the paper's table for "why is Male above Female?".
 CASE_STUDY = {
     "relate": {"Head/householder": 0.1241, "Spouse": 0.0601},
     "educ": {"Bachelor's degree": 0.0732},
@@ -164,7 +164,7 @@ def _draw(
     rows: int,
     seeded: np.random.Generator,
 ) -> npt.NDArray[np.int8]:
-    """Codes of one attribute, given those drawn before; its marginal stays the survey's."""
+    """Codes of one attribute, given the attributes drawn before; its marginal stays the survey's."""
     values = domains[attribute]
     parents = _LIKELIER[attribute]
     shares = np.array([marginals()[attribute].get(value, (0, 0.0))[0] for value in values], dtype=np.float64)
@@ -196,7 +196,7 @@ def _draw(
 def _target_means(
     codes: Codes, domains: Mapping[str, list[str]]
 ) -> tuple[list[npt.NDArray[np.int16]], list[FloatArray]]:
-    """For each attribute, every row's (value, sex) cell, and the mean income that each cell is to have."""
+    """For each attribute, every row's (value, sex) cell, and the target mean income of each cell."""
     of_sex = marginals()["sex"]
     sexes = [domains["sex"].index(name) for name in ("Male", "Female")]
     means = np.array([of_sex["Male"][1], of_sex["Female"][1]])
@@ -219,10 +219,10 @@ def _target_means(
 def _means_by_sex(
     rows: FloatArray, of_value: FloatArray, means: FloatArray, influences: Mapping[int, float]
 ) -> FloatArray:
-    """Mean incomes of (value, man or woman), which leave the means of the values and of the sexes alone.
+    """Mean incomes of (value, man or woman) that keep the means of the values and of the sexes.
 
     A value of the case study gets the gap between men and women that gives it its relative influence,
-    m/min(n)·(1 − gap without it/gap); all other values share one gap, which makes the whole come out.
+    m/min(n)·(1 − gap without it/gap). All other values share one gap, which makes the overall means agree.
     """
     if not np.all(rows.sum(axis=0) > 0):
         return np.repeat(of_value[:, None], 2, axis=1)

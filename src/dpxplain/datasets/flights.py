@@ -26,7 +26,7 @@ _CARRIERS = {
     "US": (13, 9, 39, -5.0),
     "WN": (18, 0, 18, 3.0),
 }
-# Miles and how often, in any unit.
+# Distance in miles, and relative frequency.
 _DESTINATIONS = {
     "ATL": (761, 17), "BOS": (187, 16), "CLT": (544, 14), "DCA": (213, 10), "DEN": (1620, 8),
     "FLL": (1069, 12), "LAX": (2470, 16), "MCO": (944, 14), "MIA": (1092, 12), "ORD": (725, 17),

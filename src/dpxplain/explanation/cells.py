@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from dpxplain.explanation.family import Family
 from dpxplain.model.grouped_pass import AnyGrouped, IntArray
 
-_DENSE = 8  # a dense array of up to so many cells per row is quicker to fill than the rows are to sort
+_DENSE = 8  # filling a dense array of up to this many cells per row is quicker than sorting the rows
 
 __all__ = ["Cells", "IntArray", "Totals", "cells", "group_index", "marginals", "totals"]
 
@@ -72,7 +72,7 @@ def totals(grouped: AnyGrouped, group_by: tuple[str, ...], shape: tuple[int, ...
 def histogram(
     grouped: AnyGrouped, group_by: tuple[str, ...], shape: tuple[int, ...], name: str, bins: int
 ) -> IntArray:
-    """Rows of every (group, bin), in that order; `name` has the bins' codes."""
+    """Rows of every (group, bin), in that order; `name` is the column of the bins' codes."""
     groups, codes = group_index(grouped, group_by, shape), grouped.codes[name]
     inside = (groups >= 0) & (codes > 0) & (codes <= bins)
     dense = np.zeros(math.prod(shape) * bins, dtype=np.int64)
@@ -110,7 +110,7 @@ def cells(
 
 
 def _summed(index: IntArray, values: tuple[IntArray, IntArray], size: int) -> tuple[IntArray, ...]:
-    """The different indices in order, and the sums of both values where they are equal; exact integers.
+    """The distinct indices in order, and the sums of both values for each; exact integers.
 
     The first value is positive, so an index occurs where its sum is not 0.
     """
@@ -129,7 +129,7 @@ def _summed(index: IntArray, values: tuple[IntArray, IntArray], size: int) -> tu
 
 
 def _rows_of_blocks(grouped: AnyGrouped, is_wanted: NDArray[np.bool_], blocks: int) -> list[IntArray]:
-    """The places of the wanted rows, block by block."""
+    """The positions of the wanted rows, block by block."""
     order = np.argsort(grouped.subset, kind="stable")
     ends = np.searchsorted(grouped.subset[order], np.arange(1, blocks))
     return [rows[is_wanted[rows]] for rows in np.split(order, ends)]

@@ -29,7 +29,7 @@ _INSTALLED = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "p
 
 
 def code_identity(influence: object) -> str:
-    """Equal for influences with the same code, closures, defaults, globals and attributes."""
+    """A hash, equal for influences with the same code, closures, defaults, globals and attributes."""
     serialiser = _Serialiser()
     methods = [serialiser.json(getattr(type(influence), name, None)) for name in _METHODS]
     content = [methods, serialiser.json(_state(influence))]
@@ -52,7 +52,7 @@ def _class_attributes(kind: type) -> dict[str, Any]:
 
 
 def _is_installed(module: str, file: str | None) -> bool:
-    """Whether code belongs to Python, an installed package or this library, and is known by its name."""
+    """Whether code belongs to Python, an installed package or this library; its name then identifies it."""
     return module == "builtins" or module.startswith("dpxplain.") or (file or "").startswith(_INSTALLED)
 
 

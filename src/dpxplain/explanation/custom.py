@@ -1,8 +1,8 @@
-"""Influence functions that an analyst supplies, whose sensitivity is unknown or too large to be of use.
+"""Influence functions that an analyst supplies, whose sensitivity is unknown or too large to be useful.
 
 Each comes with bounds of the influences after d rows are added or removed; mechanisms then work on distances
-in rows (paper, appendix on arbitrary influence functions). docs/proofs/custom-influence.md says what the
-bounds must satisfy and why the paper's condition is not enough; a formula on ranges satisfies it.
+in rows (paper, appendix on arbitrary influence functions). docs/proofs/custom-influence.md says which
+condition the bounds must meet and why the paper's is not enough. A formula on ranges meets it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from dpxplain.model.schema import AggregateKind
 def thresholds(smallest: float = 1e-4, largest: float = 1e4, per_sign: int = 4095) -> tuple[float, ...]:
     """Public values, dense around zero, between which an influence is located.
 
-    By default 0.45% apart, which noise hides at usual prices; each halving costs one more probe of a search.
-    Rounded, because they identify a request and the last digits of NumPy's powers depend on the processor.
+    By default they are 0.45% apart, less than the noise at usual prices; each halving costs one more probe
+    of a search. They are rounded, because they identify a request and the last digits of NumPy's powers
+    depend on the processor.
 
     >>> thresholds(1, 100, 4)
     (-100.0, -21.544347, -4.6415888, -1.0, 0.0, 1.0, 4.6415888, 21.544347, 100.0)
@@ -39,10 +40,10 @@ def thresholds(smallest: float = 1e-4, largest: float = 1e4, per_sign: int = 409
 class CustomInfluence(Protocol):
     """The protocol of an analyst's influence. It runs on true counts, so it is trusted code like a mechanism.
 
-    Influence and bounds of a predicate may depend on the groups' totals and the predicate's own counts and
-    sums, on nothing else; all entries of a row are computed at once. For neighbouring tables D and D' the
-    bounds must nest, low(d+1; D') ≤ low(d; D) and high(d; D) ≤ high(d+1; D'), and contain the influence at
-    d = 0. That they hold within d changes follows; that they merely hold does not suffice.
+    Influence and bounds of a predicate may depend only on the groups' totals and the predicate's own counts
+    and sums; all entries of a row are computed at once. For neighbouring tables D and D' the bounds must
+    nest, low(d+1; D') ≤ low(d; D) and high(d; D) ≤ high(d+1; D'), and contain the influence at d = 0. Such
+    bounds hold within d changes. Bounds that hold within d changes but do not nest are not enough.
     """
 
     @property
@@ -56,7 +57,7 @@ class CustomInfluence(Protocol):
         ...
 
     def refusal(self, kind: AggregateKind, contrast: Contrast) -> str:
-        """Why it does not fit the question, as a sentence; empty if it does."""
+        """The reason why it does not fit the question, as a sentence; empty if it does."""
         ...
 
     def influence(self, cells: QuestionCells) -> FloatArray:
@@ -112,7 +113,7 @@ class Range:
     def __truediv__(self, other: Range | float) -> Range:
         other = _range(other)
         quotient = self._corners(other, np.divide)
-        # Nothing is known of a quotient by a range around zero, nor of one of two unbounded ranges.
+        # A quotient by a range that contains zero, or of two unbounded ranges, may be anything.
         is_unbounded = ~(np.isfinite(self.low) & np.isfinite(self.high))
         divisor_unbounded = ~(np.isfinite(other.low) & np.isfinite(other.high))
         undefined = ((other.low <= 0) & (other.high >= 0)) | (is_unbounded & divisor_unbounded)
@@ -239,14 +240,14 @@ class RatioInfluence(FormulaInfluence):
 
 
 def is_our_own(influence: object) -> bool:
-    """Whether it is the library's `RatioInfluence`; the curator must trust any other code explicitly."""
+    """Whether this is the library's `RatioInfluence`; the curator must trust any other code explicitly."""
     return type(influence) is RatioInfluence and influence.formula is _ratio
 
 
 def code_of(influence: object) -> str:
     """The hash of an influence's code in a request's identity; empty for the library's own.
 
-    The byte code of one function differs between Python versions, so the library's is known by name.
+    The byte code of a function differs between Python versions, so the library's is identified by its name.
     """
     return "" if is_our_own(influence) else code_identity(influence)
 

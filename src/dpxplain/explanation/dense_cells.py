@@ -1,7 +1,7 @@
 """Rows and sums of every predicate from dense arrays, in a time that depends on declared sizes alone.
 
 Everything after the pass over the rows works on all cells that could be occupied, whether they are or not:
-otherwise its time would tell how many are (docs/timing.md). Where the declared cells are too many for that,
+otherwise its time would reveal how many are (docs/timing.md). If there are too many declared cells for that,
 `cells.py` works on the occupied ones.
 """
 
@@ -55,7 +55,7 @@ class DenseCells:
     def question(self, totals: Totals, groups: tuple[int, ...]) -> QuestionCells:
         """Rows and sums of every predicate in the question's groups, all of them listed as active.
 
-        Only if that would be too much for memory, the predicates that no row satisfies are left out.
+        If these would not fit in memory, the predicates that no row satisfies are left out.
         """
         index = list(groups)
         chosen = [_map(lambda values: values[index], block, block.columns) for block in self.blocks]
@@ -93,7 +93,7 @@ def is_dense(groups: Groups, family: Family, blocks: Blocks) -> bool:
 
 
 def pass_bytes(groups: Groups, family: Family, blocks: Blocks) -> int:
-    """What a pass counts as in memory, by declared sizes: what is kept must not tell which are occupied."""
+    """The memory charged for a pass, from declared sizes, so that caching reveals no occupied cells."""
     cells = cell_number(groups.columns, blocks, _code_numbers(groups, family))
     return BYTES_PER_CELL * min(cells, MOST_CELLS)
 
@@ -106,7 +106,7 @@ def _code_numbers(groups: Groups, family: Family) -> dict[str, int]:
 def _laid_out(
     grouped: Grouped, group_by: tuple[str, ...], blocks: Blocks, sizes: Mapping[str, int]
 ) -> DenseGrouped:
-    """The occupied cells, each at its place among all."""
+    """The occupied cells, each at its position in dense arrays."""
     laid_out = []
     for number, block in enumerate(blocks):
         columns = (*group_by, *block)
@@ -141,5 +141,5 @@ def _per_part(family: Family, blocks: Sequence[Block]) -> Iterator[tuple[Part, B
 
 
 def _map(change: Callable[[IntArray], IntArray], block: Block, columns: tuple[str, ...]) -> Block:
-    """The block with its counts and sums changed alike."""
+    """The block with `change` applied to its counts and sums."""
     return Block(columns, change(block.count), None if block.total is None else change(block.total))

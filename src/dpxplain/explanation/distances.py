@@ -1,4 +1,4 @@
-"""Distances in rows, by which predicates of a custom influence are selected and ranked; sensitivity 1.
+"""Distances in rows, used to select and rank predicates by a custom influence; their sensitivity is 1.
 
 At distance d a predicate's rank lies between b(p, d), one more than the predicates certainly above it, and
 B(p, d), the predicates not certainly below it. One row shifts both by at most one step of d, so every
@@ -20,9 +20,9 @@ from dpxplain.privacy.mechanisms.scores import FamilyScores
 def selection_scores(
     influence: CustomInfluence, cells: QuestionCells, k: int, size: int, reach: int
 ) -> FamilyScores:
-    """Per predicate: how many rows must change before it leaves the top k; negative, before it enters.
+    """Scores: how many rows must change before a predicate leaves the top k; negative, before it enters.
 
-    Scores are relative to the idle predicates', because adding a constant to all changes no choice.
+    Scores are relative to that of idle predicates, because adding a constant to all changes no choice.
     """
     idle = size - len(cells.active)
     safe = np.zeros(len(cells.active) + 1, dtype=np.int64)  # least d at which B(p, d) > k
@@ -82,6 +82,6 @@ def _only(cells: QuestionCells, at: IntArray) -> QuestionCells:
 
 
 def _nth_highest(values: FloatArray, idle: int, n: int) -> float:
-    """The n-th highest of the family; the last value counts `idle` times, of which n can matter."""
+    """The n-th highest of the family; the last value counts `idle` times, of which at most n matter."""
     family = np.append(values[:-1], np.full(min(idle, n), values[-1]))
     return float(np.partition(family, len(family) - n)[len(family) - n])

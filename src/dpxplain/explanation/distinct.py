@@ -1,7 +1,7 @@
-"""Which conditions say nearly the same, and the table with all but one of them folded away.
+"""Finds conditions that say nearly the same, and folds all but one of them away in the table.
 
-Where an answer is prepared, how many rows two conditions share follows from the released cells; no data and
-no budget. Elsewhere only the structure is known: one condition may imply another.
+For a prepared answer, the released cells tell how many rows two conditions share; this takes no data and no
+budget. Otherwise only the structure is known: one condition may imply another.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 NEARLY_SAME = 0.9
-"""Conditions are folded if so large a share of their rows is estimated to be common (the Jaccard index),"""
+"""Conditions are folded if at least this share of their rows is estimated to be common (Jaccard index)."""
 LEAST_SURE = 0.7
-"""and if the interval of that share does not reach below this."""
-_CANDIDATES = 10  # looked at per line of the table
+"""The interval of that share must not reach below this, either."""
+_CANDIDATES = 10  # compared per line of the table
 MOST_NESTING_WORK = 2 * 10**10
-"""Bytes that are compared to find the conditions that imply others: about ten seconds."""
+"""The most bytes to compare to find the conditions that imply others: about ten seconds."""
 _MOST_FOLDED, _FOLDING_WORK = 1_000, 4 * 10**9  # lines of a table without cells, and bytes compared for them
-_MOST_COMPARED = 300  # all pairs of them are, so time grows with the cube
+_MOST_COMPARED = 300  # candidates; all their pairs are compared, and time grows with the cube
 
 Node = frozenset[tuple[str, int]] | tuple[int, int]
 """A conjunction by its columns and codes, or a listed condition by its part and number."""
@@ -43,7 +43,7 @@ Node = frozenset[tuple[str, int]] | tuple[int, int]
 
 @dataclass(frozen=True)
 class Overlap:
-    """The share of rows that two conditions have in common, of the rows that meet either."""
+    """The rows that meet both of two conditions, as a share of the rows that meet either."""
 
     low: float
     estimate: float
@@ -55,7 +55,7 @@ class Overlap:
 
 
 def is_folded_by_default(family: Family) -> bool:
-    """Conjunctions repeat their parts in ever new words; single conditions of different columns do not."""
+    """Whether conditions read several columns: conjunctions repeat their parts, single conditions do not."""
     return any(len(part.columns) > 1 for part in family.parts)
 
 
@@ -82,12 +82,12 @@ class ReleasedCells:
         return dict(itertools.islice(itertools.chain(folded, plain), k))
 
     def rows(self, part: int, cells: BoolArray) -> tuple[float, float]:
-        """The rows of some cells of a part, and how far they may be off."""
+        """The rows of some cells of a part, and their margin of error."""
         reach = float(self.reach(np.array(np.count_nonzero(cells))))
         return float(self.counts[part][cells].sum()), reach
 
     def reach(self, cells: NDArray[Any]) -> FloatArray:
-        """How far the sums of so many cells may be off."""
+        """The margin of error of sums over the given numbers of cells."""
         return np.asarray(self._quantile * self.scale * np.sqrt(cells))
 
     @cached_property
@@ -102,10 +102,10 @@ def _shape(part: object) -> tuple[int, ...]:
 
 
 class _Likeness:
-    """How many rows meet one of two conditions only, for some predicates and for their parts.
+    """How many rows meet exactly one of two conditions, for some predicates and for their parts.
 
-    That number is a distance, so what is known of (a, s), (s, t) and (t, b) bounds it for (a, b); and adding
-    the same condition to both cannot make it larger. Within one part of the family it is a sum of cells.
+    That number is a distance, so its values for (a, s), (s, t) and (t, b) bound it for (a, b). Adding the
+    same condition to both cannot make it larger. Within one part of the family it is a sum of cells.
     """
 
     def __init__(self, cells: ReleasedCells, candidates: Sequence[int]) -> None:
@@ -130,7 +130,7 @@ class _Likeness:
         self._close()
 
     def groups(self) -> Iterator[tuple[int, tuple[FoldedLine, ...]]]:
-        """Distinct predicates in the given order, each with what is folded under it."""
+        """Distinct predicates in the given order, each with the lines folded under it."""
 
         def same_as(first: int) -> BoolArray:
             own = self._own[first][0]
@@ -140,7 +140,7 @@ class _Likeness:
             yield self._candidates[first], self._folded(first, others)
 
     def _folded(self, first: int, others: list[int]) -> tuple[FoldedLine, ...]:
-        """What a line stands for as well: the part that says it all, then other candidates."""
+        """The lines folded under one: parts of it that say nearly the same, then other candidates."""
         line_cells, *parts = self._own[first]
         simpler = [
             FoldedLine(self._candidates[first], positions, (overlap.low, overlap.high))
@@ -154,7 +154,7 @@ class _Likeness:
         )
 
     def _overlap(self, first: int, second: int) -> Overlap:
-        """The Jaccard index (S − D)/(S + D): S the rows of both together, D the rows of one only."""
+        """The Jaccard index (S − D)/(S + D): S adds both conditions' rows, D are rows that meet only one."""
         rows = self._rows[first] + self._rows[second]
         reach = self._reach[first] + self._reach[second]
         return Overlap(
@@ -184,9 +184,9 @@ class _Likeness:
             self._compare(number, there, undeclared)
 
     def _compare(self, number: int, there: list[tuple[int, BoolArray, bool]], undeclared: float) -> None:
-        """Bounds the rows in one of two conditions only, for all pairs at once.
+        """Bounds the rows that meet exactly one of two conditions, for all pairs at once.
 
-        The cells of one only are those of both conditions, less twice the common ones.
+        Their number is the number for both conditions added up, less twice the common rows.
         """
         masks = np.array([mask for _, mask, _ in there], dtype=float)
         counts, sizes = self._cells.counts[number], masks.sum(axis=1)
@@ -203,13 +203,13 @@ class _Likeness:
         self._most[pairs] = np.where(apart, np.minimum(self._most[pairs], np.maximum(most, 0.0)), 0.0)
 
     def _close(self) -> None:
-        """Shortest paths (Floyd and Warshall)."""
+        """Replaces distances by shortest paths (Floyd and Warshall)."""
         for distances in (self._likely, self._most):
             for middle in checking(range(len(distances))):
                 np.minimum(distances, distances[:, middle, None] + distances[None, middle], out=distances)
 
     def _add_common_conditions(self) -> None:
-        """(x and e) and (y and e) differ in no more rows than x and y."""
+        """Lowers distances: (x and e) and (y and e) differ in no more rows than x and y."""
         conjunctions = {n: node for node, n in self._nodes.items() if isinstance(node, frozenset)}
         whole = [own[0] for own in self._own if own[0] in conjunctions]
         for i, j in itertools.combinations(whole, 2):
@@ -226,7 +226,7 @@ def _index(rows: float, apart: float) -> float:
 
 
 def _nodes(family: Family, predicate: int) -> Iterator[tuple[Node, tuple[int, ...]]]:
-    """A predicate, then the conjunctions of fewer of its conditions, with the positions of those."""
+    """A predicate, then the conjunctions of fewer of its conditions, each with their positions."""
     number, index = family.place(predicate)
     part = family.parts[number]
     if not isinstance(part, Conjunctions):
@@ -243,7 +243,7 @@ def _nodes(family: Family, predicate: int) -> Iterator[tuple[Node, tuple[int, ..
 def _masks(family: Family, number: int, node: Node) -> Iterator[tuple[BoolArray, bool]]:
     """The cells of a part where the node holds, and whether rows of its undeclared cell may meet it too.
 
-    Nothing if the part does not tell about the node.
+    Yields nothing if the part says nothing about the node.
     """
     part = family.parts[number]
     if isinstance(part, Conjunctions):
@@ -261,10 +261,10 @@ def _masks(family: Family, number: int, node: Node) -> Iterator[tuple[BoolArray,
 def _folds(
     family: Family, predicates: Sequence[int], same_as: Callable[[int], BoolArray]
 ) -> Iterator[tuple[int, list[int]]]:
-    """Positions of distinct predicates, each with those folded under it: the simplest of what says the same.
+    """Positions of distinct predicates, each with those folded under it.
 
-    In the given order, except that a simpler predicate takes the place of the first that says the same. What
-    says the same as that first one, but not as the simpler one, stays a line of its own.
+    In the given order, except that the simplest of the predicates that say the same takes the place of the
+    first. A predicate that says the same as that first one, but not as the simplest, stays a line of its own.
     """
     lengths = np.array([_comparisons(family.predicate(predicate)) for predicate in predicates])
     left = np.ones(len(predicates), dtype=bool)
@@ -284,7 +284,7 @@ def _folds(
 
 
 def _comparisons(node: Predicate | FilterPredicate | Filter) -> int:
-    """How many comparisons a condition is made of: fewer are simpler."""
+    """The number of comparisons in a condition: fewer are simpler."""
     match node:
         case Predicate(conditions):
             return len(conditions)
@@ -300,9 +300,9 @@ def _comparisons(node: Predicate | FilterPredicate | Filter) -> int:
 def fold_implied(family: Family, lines: Sequence[ExplanationLine]) -> tuple[ExplanationLine, ...]:
     """The lines without those that imply, or are implied by, a line whose interval they overlap.
 
-    For mechanisms that release no cells: by structure one condition's rows are among the other's, and by
-    overlapping intervals neither is known to matter more. As many lines are compared as takes a second or
-    two; those after them stay as they are.
+    For mechanisms that release no cells. By structure one condition's rows are among the other's, and with
+    overlapping intervals neither is known to matter more. Compares as many lines as a second or two allow;
+    the lines after them stay as they are.
     """
     if not can_nest(family):
         return tuple(lines)
@@ -325,7 +325,7 @@ def fold_implied(family: Family, lines: Sequence[ExplanationLine]) -> tuple[Expl
 
 
 def can_nest(family: Family) -> bool:
-    """Whether some predicate may imply another by structure alone: conditions on the same columns do."""
+    """Whether some predicate may imply another by structure alone: listed conditions on the same columns."""
     return any(isinstance(part, Listed) and part.size > 1 for part in family.parts)
 
 

@@ -51,9 +51,9 @@ class Part(Protocol):
         ...
 
     def sums(self, cells: IntArray) -> IntArray:
-        """(groups, predicates) from the values of all cells: groups, then the columns' codes, 0 included.
+        """Sums by (group, predicate) of the values of all cells; axes: groups, then codes, 0 included.
 
-        The work is the same whatever the values are.
+        The work does not depend on the values.
         """
         ...
 
@@ -67,7 +67,7 @@ class Part(Protocol):
 
     @property
     def bytes(self) -> int:
-        """What it takes in memory once it is tabulated; computed without tabulating it."""
+        """Its size in memory once it is tabulated; computed without tabulating it."""
         ...
 
     @property
@@ -241,12 +241,12 @@ class Listed:
 
     @property
     def comparisons(self) -> int:
-        """How many (cell, condition) are looked at to tabulate the part."""
+        """The number of (cell, condition) pairs to look at when the part is tabulated."""
         return self.cells * self.size
 
     @property
     def bytes(self) -> int:
-        """Looks at one condition at a time, so that it needs little memory itself."""
+        """Its size in memory; looks at one condition at a time, so that it needs little memory itself."""
         packed = self.comparisons // 8 + self.size
         tabulated = _CODE.itemsize * (self.cells + 1 + self._pairs)
         return PART_BYTES + CONDITION_BYTES * self.size + packed + tabulated
@@ -291,7 +291,7 @@ class Family:
 
     @classmethod
     def conjunctions(cls, schema: Schema, attributes: tuple[str, ...], *conjuncts: int) -> Family:
-        """All conjunctions of `conjuncts` equalities over the attributes; of several sizes, if so given."""
+        """All conjunctions of `conjuncts` equalities over the attributes; several sizes may be given."""
         subsets = (subset for size in conjuncts for subset in itertools.combinations(attributes, size))
         return cls(schema, tuple(Conjunctions(schema, subset) for subset in subsets))
 
@@ -320,7 +320,7 @@ class Family:
 
     @property
     def bytes(self) -> int:
-        """What its parts take in memory once they are tabulated."""
+        """The size of its parts in memory once they are tabulated."""
         return sum(part.bytes for part in self.parts)
 
     @cached_property
@@ -330,7 +330,7 @@ class Family:
 
     @cached_property
     def positions(self) -> dict[str, int]:
-        """Where each part stands, by its identity."""
+        """The position of each part, by its identity."""
         return {json.dumps(part.identity()): number for number, part in enumerate(self.parts)}
 
     def place(self, index: int) -> tuple[int, int]:

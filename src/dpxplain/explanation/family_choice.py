@@ -17,8 +17,8 @@ from dpxplain.model.spelling import did_you_mean
 
 LARGEST_FAMILY = 20_000_000
 FAMILY_BYTES = 32_000_000
-"""The most memory that one family may take; a request names it for nothing, and several are kept."""
-_MOST_COMPARISONS = 50_000_000  # of cells and conditions, to tabulate a family
+"""The most memory that one family may take. Asking for a family is free, and several are kept."""
+_MOST_COMPARISONS = 50_000_000  # (cell, condition) pairs, to tabulate a family
 _MOST_SUBSETS = FAMILY_BYTES // PART_BYTES
 
 Predicates = str | Recipe | Either | Iterable[str | Recipe | Either]
@@ -33,7 +33,7 @@ class FamilyChoice:
     conjuncts: int | None = None
     exclude: Sequence[str] = ()
     predicates: Predicates | None = None
-    nested: bool = False  # conjunctions of fewer conditions too, down to single ones: what a story needs
+    nested: bool = False  # also conjunctions of fewer conditions, down to single ones, as a story needs
 
     def __post_init__(self) -> None:
         for name in ("attributes", "exclude", "predicates"):  # a generator is read once, here
@@ -49,7 +49,7 @@ class FamilyChoice:
         return self if declared == tuple(names) else replace(self, attributes=declared)
 
     def to_request(self) -> dict[str, Any]:
-        """The choice as JSON, as the history keeps it and a server takes it."""
+        """The choice as JSON, as the history stores it and a server accepts it."""
         predicates = self.predicates
         listed = [predicates] if isinstance(predicates, str | Recipe | Either) else predicates
         return {
@@ -79,7 +79,7 @@ NO_ATTRIBUTE = "No column is left that could explain the difference."
 
 @dataclass(frozen=True)
 class CheckedChoice:
-    """A choice that the schema and the query allow: texts and numbers are plain, recipes our own."""
+    """A choice that the schema and the query allow; texts and numbers are plain, recipes this library's."""
 
     attributes: tuple[str, ...]
     conjuncts: int
@@ -127,7 +127,7 @@ def check_choice(choice: FamilyChoice, schema: Schema, query: Query) -> CheckedC
 
 
 def chosen_family(choice: CheckedChoice, schema: Schema, query: Query, parse: ParseCondition) -> Family:
-    """The predicates of a choice. `parse` reads SQL conditions; this room knows no SQL."""
+    """The predicates of a choice. `parse` reads SQL conditions; this package knows no SQL."""
     if choice.predicates is not None:
         family = _listed(choice.predicates, schema, query, parse)
         _check_tables(family)
@@ -158,7 +158,7 @@ def _conjunction_count(sizes: Sequence[int], conjuncts: int) -> int:
 
 
 def eligible_attributes(schema: Schema, query: Query) -> list[str]:
-    """The columns that may explain: discrete, and neither grouped nor aggregated by, nor read to do so."""
+    """The columns that may explain: discrete, with no source in common with the groups or the aggregate."""
     measured = () if query.aggregate.column is None else (query.aggregate.column,)
     used_columns = schema.sources((*query.group_by, *measured))
     return [name for name in schema.discrete() if not schema.sources((name,)) & used_columns]
@@ -216,7 +216,7 @@ def _not_predicates() -> ExplanationError:
 def _check_tables(family: Family) -> None:
     """Refuses conditions whose tables would take too much memory or time, before any of them is made.
 
-    Cells come first: to look which of them satisfy a condition takes memory too, a few bytes for each.
+    Cells are checked first: finding those that satisfy a condition takes memory too, a few bytes per cell.
     """
     parts = [part for part in family.parts if isinstance(part, Listed)]
     cells, comparisons = sum(part.cells for part in parts), sum(part.comparisons for part in parts)

@@ -22,8 +22,8 @@ FloatArray = NDArray[np.float64]
 class QuestionCells:
     """Rows and sums of a question's groups: totals (groups), and per active predicate (groups × active).
 
-    Predicates that are not active have influence 0: no row of the question's groups satisfies them. An active
-    one may be satisfied by none either, and all are active where the family is small enough.
+    Predicates that are not active have influence 0: no row of the question's groups satisfies them. Active
+    does not mean satisfied by a row: if the family is small enough, all its predicates are active.
     """
 
     active: IntArray
@@ -93,7 +93,7 @@ def scores(influence: FloatArray, sensitivity: float) -> IntArray:
     In these units the sensitivity is SCORE_GRID + SCORE_SLACK, the slack covering the rounding here and
     the float64 error above (docs/proofs/sensitivity.md).
     """
-    # |influence| is at most the sensitivity times the number of rows, so the clamp is never felt; it
-    # keeps the cast to integers defined whatever happens before it.
+    # |influence| is at most the sensitivity times the number of rows, so the clamp never changes a score;
+    # it keeps the cast to integers defined whatever happens before it.
     exact = np.nan_to_num(influence / sensitivity * SCORE_GRID, nan=0.0)
     return np.rint(np.clip(exact, -(2.0**52), 2.0**52)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Predicates beside equalities, made from declared domains: ranges, thresholds, differs, either.
+"""Predicates other than equalities, made from declared domains: ranges, thresholds, differs, either.
 
 Each function returns a recipe, which yields its conditions once the schema and the query are known:
 `question.explain(predicates=dpx.ranges("age"))`.
@@ -115,8 +115,8 @@ def columns_named(text: str, schema: Schema) -> list[str]:
 def library_recipe(recipe: Recipe | Either) -> Recipe | Either | None:
     """A new recipe of the same name and columns; None if the argument was not made by this module.
 
-    A recipe built elsewhere could yield different conditions each time it is asked, one for the sensitivity
-    and another for the engine, so that only recipes of this module are ever used.
+    A recipe built elsewhere could yield different conditions each time it is called, some for the sensitivity
+    and others for the engine. So only recipes of this module are used.
     """
     columns = plain_texts(recipe.columns)
     make = _BY_NAME.get(plain(recipe.name)) if isinstance(recipe.name, str) else None

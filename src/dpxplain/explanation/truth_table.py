@@ -1,8 +1,8 @@
 """Which declared cells satisfy a condition, decided from the schema alone.
 
-A predicate is true, false or unknown of every combination of declared values: unknown where a value is
-outside its domain (code 0), as in SQL. Only cells where it is true satisfy it, so an undeclared value
-satisfies neither a condition nor its negation (SPEC section 2, item 6).
+A predicate is true, false or unknown for every combination of codes: unknown where a value is outside its
+domain (code 0), as in SQL. Only cells where it is true satisfy it, so an undeclared value satisfies neither a
+condition nor its negation (SPEC section 2, item 6).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Truth:
         self._comparison = cache(self._evaluate)
 
     def cells(self, condition: Filter) -> BoolArray:
-        """A cell (code of each column, 0 for undeclared) is True where the condition certainly holds."""
+        """Which cells (a code per column, 0 for undeclared) certainly satisfy the condition."""
         shape = tuple(len(self.schema.domain(name)) + 1 for name in self.columns)
         return np.broadcast_to(self._kleene(condition)[0], shape)
 
@@ -93,7 +93,7 @@ def _any(tests: list[bool | None]) -> bool | None:
 
 
 def _compare(name: str, cell: DomainValue, operator: str, value: Any) -> bool | None:
-    """Whether the comparison holds for the whole cell; None for NULL. Refuses one that splits a bin."""
+    """Whether the comparison holds for the whole cell; None for NULL. Raises if it splits a bin."""
     if cell is None:
         return None
     if not isinstance(cell, Bin):
@@ -104,7 +104,7 @@ def _compare(name: str, cell: DomainValue, operator: str, value: Any) -> bool | 
             f"{name} {operator} {value!r} splits the declared range {cell}.",
             remedy=f"Use > and <= with declared edges, for example {name} > {edge_text(cell.low)}.",
         )
-    # A bin is open below: all of it is at or above its lower edge, but its upper edge belongs to it.
+    # A bin is open below: all of it lies above its lower edge, but its upper edge belongs to it.
     touched = moment == high and operator in ("<", ">=")
     inside = touched or low < moment < high
     if inside:

@@ -20,13 +20,13 @@ _REACH = 6.0  # in logarithms, to either side of the textbook bound's best α �
 _PRECISION = 1e-9  # of log(α − 1); ε is flat at its minimum, so its own error is of the order 1e-18
 _ROUNDING = 1e-12  # relative, upwards: ε is never shown as less than it is
 _LATTICE = 2.0**-29  # relative, on Gaussian ρ: σ²/(σ² − 4) at σ ≥ 2^16 lattice points (proof, section 2)
-_LATTICE_RATIO = 2e-14  # in ε and in δ: how far the two laws of section 2 are apart, and much more
-_FLOATS = 2.0**-49  # of each term of a difference: what erfc and the products may be off, and more
-_CELLS = 64  # that the rest's curve is bounded in; more would lower ε by less than 1e-4 of it
-_NEGLIGIBLE = 1e-8  # of δ: beyond, one cell holds all
+_LATTICE_RATIO = 2e-14  # in ε and in δ: much more than the two distributions of section 2 differ
+_FLOATS = 2.0**-49  # relative to each term of a difference: more than the error of erfc and the products
+_CELLS = 64  # cells that bound the rest's curve; more would lower ε by less than 1e-4 of it
+_NEGLIGIBLE = 1e-8  # relative to δ: where the rest's δ is below this, one open cell holds all losses
 _UNDERFLOW = 1e-290
-_LOSES_DIGITS = 1e-300  # Φ below, near the smallest floats
-_PLACES = 13 * 9 * 10**5 + 10**5  # of ρ with six digits, from the ledger's unit to the largest ρ
+_LOSES_DIGITS = 1e-300  # a smaller Φ is near the smallest floats
+_PLACES = 13 * 9 * 10**5 + 10**5  # number of ρ with six digits, from the ledger's unit to the largest ρ
 
 
 class Epsilons(NamedTuple):
@@ -71,10 +71,10 @@ def epsilon(rho: float, delta: float, gaussian: float = 0.0) -> float:
 
 @lru_cache(maxsize=256)
 def rho_for_epsilon(target: float, delta: float, *, is_gaussian: bool) -> float | None:
-    """The largest ρ whose ε is at most `target`, rounded down to six digits; None if even the least is more.
+    """The largest ρ whose ε is at most `target`, rounded down to six digits; None if there is no such ρ.
 
     `is_gaussian` says that all of ρ will pay for Gaussian noise. A ρ of six digits is a whole number of the
-    ledger's units, so that what is charged is this ρ and no more (docs/proofs/epsilon.md, section 5).
+    ledger's units, so exactly this ρ is charged (docs/proofs/epsilon.md, section 5).
 
     >>> rho_for_epsilon(1.0, 1e-6, is_gaussian=False), rho_for_epsilon(1.0, 1e-6, is_gaussian=True)
     (0.0243559, 0.0280144)
@@ -94,7 +94,7 @@ def rho_for_epsilon(target: float, delta: float, *, is_gaussian: bool) -> float 
 
 
 def _six_digits(place: int) -> float:
-    """The ρ in this place, from 1 on, of all whole numbers of the ledger's units with at most six digits.
+    """The ρ at this position, from 1, among all whole numbers of ledger units with at most six digits.
 
     >>> [_six_digits(place) for place in (1, 999_999, 1_000_000, 1_000_001, _PLACES)]
     [1e-12, 9.99999e-07, 1e-06, 1.00001e-06, 1000000.0]
@@ -117,7 +117,7 @@ def _converted(rho: float, delta: float) -> float:
 
 
 def _minimum(function: Callable[[float], float], low: float, high: float) -> float:
-    """The least value that golden section search meets; the minimum, if there is only one valley."""
+    """The smallest value that golden section search finds; the minimum, if there is only one valley."""
     share = (math.sqrt(5.0) - 1.0) / 2.0
     left, right = high - share * (high - low), low + share * (high - low)
     at_left, at_right = function(left), function(right)
@@ -190,12 +190,12 @@ def _gaussian_curve(mean_square: float) -> Curve:
 
 
 def _cdf(x: float) -> float:
-    """Φ(x), without the NumPy that privacy/normal.py brings: looking at a budget is quick."""
+    """Φ(x). Not from privacy/normal.py, which imports NumPy: showing a budget should stay quick."""
     return 0.5 * math.erfc(-x / math.sqrt(2.0))
 
 
 def _exp_times_cdf(exponent: float, x: float) -> float:
-    """e^exponent · Φ(x); bounded from below where the first overflows or the second loses its digits."""
+    """e^exponent · Φ(x); a lower bound where e^exponent overflows or Φ(x) loses its digits."""
     chance = _cdf(x)
     if exponent < 700.0 and chance > _LOSES_DIGITS:
         return math.exp(exponent) * chance
@@ -239,7 +239,7 @@ class _Cell(NamedTuple):
         if chance > _UNDERFLOW:
             exponent = self.log_factor - slope * centre + (slope * deviation) ** 2 / 2.0
             return math.exp(exponent + math.log(chance)) * (1.0 + 1e-9)
-        # The factor may be as large as the chance is small: its largest value in the cell bounds it.
+        # The factor may be huge where the chance is tiny: use its largest value in the cell, at most 1.
         plain = _chance((self.low - centre) / deviation, (self.high - centre) / deviation)
         return math.exp(min(0.0, self.log_factor - slope * self.low)) * (plain + _UNDERFLOW)
 
@@ -253,7 +253,7 @@ def _chance(low: float, high: float) -> float:
 
 
 def _cells(rho: float, furthest: float) -> list[_Cell]:
-    """The losses from 0 on, in cells; the last one is open."""
+    """Cells that cover all losses from 0 on; the last one is open-ended."""
     width, cells, log_order = furthest / _CELLS, [], -0.5 * math.log(2.0 * rho)
     for at in range(_CELLS + 1):
         low = at * width
@@ -265,7 +265,7 @@ def _cells(rho: float, furthest: float) -> list[_Cell]:
 
 
 def _best_order(loss: float, rho: float, log_order: float) -> float:
-    """log λ at which λ^λ/(1+λ)^(1+λ)·e^(λ(λ+1)ρ − λ·loss) is least; every other λ bounds as well."""
+    """log λ at which λ^λ/(1+λ)^(1+λ)·e^(λ(λ+1)ρ − λ·loss) is least; any other λ gives a valid bound too."""
     for _ in range(40):
         order = math.exp(log_order)
         slope = _log_ratio(log_order) + (2.0 * order + 1.0) * rho - loss

@@ -1,6 +1,6 @@
 """Intervals of shares, variances and quantiles from noisy counts, sums and histograms. Post-processing.
 
-They hold at every size of group. Those of shares: docs/proofs/quality.md.
+They hold for groups of any size. Proof for shares: docs/proofs/quality.md.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from dpxplain.privacy.intervals import NoisyMeans, check_confidence, weighted_me
 
 FloatArray = NDArray[np.float64]
 
-_OF_COUNT = 0.9  # of the error probability; the total is known far better, in comparison
+_OF_COUNT = 0.9  # the count's share of the error probability; the total is known far better
 _FEWEST, _MOST = 64, 1024  # bins
-_TYPICAL_GROUP = 5_000  # rows, for which the number of bins is chosen
+_TYPICAL_GROUP = 5_000  # rows; the number of bins is chosen for such a group
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def pooled_total(partitions: Sequence[Sequence[NoisyCount]]) -> NoisyCount:
 
 
 def share_interval(count: NoisyCount, total: NoisyCount, confidence: float) -> tuple[float, float]:
-    """An interval of count/total that holds with at least `confidence`, however the noises depend.
+    """An interval of count/total that holds with at least `confidence`, independent noises or not.
 
     >>> low, high = share_interval(NoisyCount(500, 5.0), NoisyCount(10_000, 20.0), 0.95)
     >>> 0.0487 < low < 0.05 < high < 0.0513
@@ -60,7 +60,7 @@ def share_interval(count: NoisyCount, total: NoisyCount, confidence: float) -> t
 
 
 def bin_bounds(counts: Sequence[NoisyCount], confidence: float) -> list[tuple[int, int]]:
-    """Whole numbers that hold all of the true counts at once with at least `confidence` (union bound)."""
+    """Whole-number bounds that hold for all true counts at once with at least `confidence` (union bound)."""
     ends = (_ends(count, (1 - confidence) / len(counts)) for count in counts)
     return [(max(0, math.ceil(few)), max(0, math.floor(many))) for few, many in ends]
 
@@ -99,7 +99,7 @@ def variances(
     estimate = _plain_variance(moments)
     if is_sample:
         fewest, most = _correction(moments, level)
-        # With n of at least 2 rows, n/(n − 1) times a variance of at most (R/2)².
+        # The most: n/(n − 1) for n of at least 2 rows, times a variance of at most (R/2)².
         low, high = low * most, np.minimum(high * fewest, 2.0 * moments.half_range**2)
         estimate = estimate * moments.count / np.maximum(moments.count - 1.0, 1.0)
     estimate = np.where(moments.count > 1.0, np.clip(estimate, low, high), (low + high) / 2.0)
@@ -153,7 +153,7 @@ class NoisyHistogram:
 
 
 def bin_number(rho: float, rows: int) -> int:
-    """How many bins a range of bounds is cut into: a power of two from 64 to 1024, from public quantities.
+    """The number of bins for a column's range: a power of two from 64 to 1024, from public quantities.
 
     A bin's width is weighed against the rank error of the noise, z·σ·√bins/2 rows, in a group of 5,000 rows
     spread evenly; they are equal where bins^1.5 = 2·5000/(z·σ).
@@ -170,12 +170,12 @@ def quantiles(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Estimate, lower and upper end of every group's quantile.
 
-    Each end is found by testing one edge after the other and stops at the first that is not certain, so that
-    only one of the tests can fail (docs/proofs/quantiles.md).
+    Each end is found by testing the edges in order and stopping at the first that is not certain, so only one
+    of the tests can fail (docs/proofs/quantiles.md).
     """
     z = two_sided_quantile(check_confidence(confidence))
     lead, spread = _leads(histogram, level)
-    is_above = np.cumprod(lead + z * spread <= -level, axis=1).sum(axis=1)  # edges that it surely exceeds
+    is_above = np.cumprod(lead + z * spread <= -level, axis=1).sum(axis=1)  # edges surely exceeded
     is_below = np.cumprod((lead - z * spread >= 2.0 - level)[:, ::-1], axis=1).sum(axis=1)
     bins = histogram.counts.shape[1]
     low, high = histogram.edges[is_above], histogram.edges[bins - is_below]
@@ -204,7 +204,7 @@ def shares_up_to(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Estimate, lower and upper end of the share of values up to each edge of a noisy histogram.
 
-    All intervals hold at once with at least `confidence`, so that an edge may be chosen by them. At the first
+    All intervals hold at once with at least `confidence`, so they may be used to choose an edge. At the first
     edge the share is 0 and at the last one 1. Fieller's intervals and the union bound: docs/proofs/tuning.md.
     """
     bins, total = counts.size, float(counts.sum())
@@ -222,5 +222,5 @@ def shares_up_to(
         estimate = np.clip(below / total, 0.0, 1.0)
         low, high = (np.clip((middle + side * root) / leading, 0.0, 1.0) for side in (-1.0, 1.0))
     ends = [np.concatenate([[0.0], part, [1.0]]) for part in (estimate, low, high)]
-    # The true shares rise, so each end may be carried on.
+    # The true shares rise, so a low end holds for later edges too, and a high end for earlier ones.
     return ends[0], np.maximum.accumulate(ends[1]), np.minimum.accumulate(ends[2][::-1])[::-1]

@@ -1,7 +1,7 @@
 """Noise scales from sensitivities and budgets (zCDP).
 
-These formulas plan and predict. What a release costs is decided by OpenDP's own privacy map, which the
-mechanisms assert against the plan when they run.
+These formulas plan and predict. OpenDP's privacy map decides what a release costs. The mechanisms check it
+against the plan when they run.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 from dpxplain.privacy.normal import normal_cdfs, normal_quantile
 
 LARGEST_SCALE = 2.0**50
-"""The largest noise scale, in lattice units. Far inside 64 bits, at whose ends OpenDP saturates: noise that
-reached them would reveal the value it is added to, or fail on it."""
+"""The largest noise scale, in lattice units. It is far inside the 64-bit range. OpenDP saturates at the ends
+of that range: noise that reached them would reveal the value it is added to, or fail on it."""
 
 
 def gaussian_scale(sensitivity: float, rho: float) -> float:
@@ -63,11 +63,11 @@ def two_sided_quantile(confidence: float) -> float:
 
 
 def gumbel_shortfall(confidence: float, number: int, k: int) -> float:
-    """How far, in noise scales, a chosen score is below the true k-th highest of `number` scores at most.
+    """The most, in noise scales, that a chosen score is below the true k-th highest of `number` scores.
 
-    Of all k chosen by Gumbel noise at once. With A the k highest and n − k others, some other is chosen only
-    if its noise exceeds that of one in A by the distance x, which does not happen with probability
-    ∏ j/(j + (n − k)·e^−x), j = 1, …, k (docs/proofs/utility.md, theorem 1).
+    Holds for all k scores chosen by Gumbel noise at once. Let A be the k highest of n scores. One of the
+    n − k others, x or more below, is chosen only if its noise exceeds that of a score in A by x. With
+    probability ∏ j/(j + (n − k)·e^−x), j = 1, …, k, none does (docs/proofs/utility.md, theorem 1).
 
     >>> round(gumbel_shortfall(0.95, 103, 5), 2), round(gumbel_shortfall(0.95, 103, 1), 2)
     (8.37, 7.57)
@@ -76,7 +76,7 @@ def gumbel_shortfall(confidence: float, number: int, k: int) -> float:
     """
     if number <= k:
         return 0.0
-    low, high = -60.0, 60.0  # of the logarithm of (n − k)·e^−x
+    low, high = -60.0, 60.0  # bounds on the logarithm of (n − k)·e^−x
     while high - low > 1e-12 * max(1.0, abs(low)):
         middle = (low + high) / 2.0
         failure = -math.expm1(-math.fsum(np.log1p(math.exp(middle) / np.arange(1, k + 1))))
@@ -95,7 +95,7 @@ def gaussian_shortfall(confidence: float, number: int, k: int) -> float:
         return 0.0
     x = np.linspace(-12.0, 12.0, 1921)
     below = normal_cdfs(x)
-    with np.errstate(divide="ignore"):  # of what is certainly not the highest
+    with np.errstate(divide="ignore"):  # log 0 where x is certainly not the highest
         highest = k * np.exp((k - 1) * np.log(below) - x**2 / 2) / math.sqrt(2 * math.pi)
 
     def failure(reach: float) -> float:
@@ -112,11 +112,11 @@ def gaussian_shortfall(confidence: float, number: int, k: int) -> float:
 
 @lru_cache(maxsize=256)
 def range_quantile(confidence: float, number: int) -> float:
-    """q such that `number` independent standard Gaussians all lie within q of each other.
+    """q such that `number` independent standard Gaussians all lie within q of each other at `confidence`.
 
     With x the least of them, P(range > q) = n·∫ φ(x)·(A^(n−1) − (A − T)^(n−1)) dx, where A = Φ(−x) and
-    T = Φ(−x − q), solved for q. The difference is written as a product: near a confidence of 1 a probability
-    that is taken from 1 would have lost its digits.
+    T = Φ(−x − q), solved for q. The difference is written as a product: near a confidence of 1, subtracting
+    a probability from 1 would lose its digits.
 
     >>> round(range_quantile(0.95, 2), 3), round(range_quantile(0.95, 103), 2)
     (2.772, 6.1)

@@ -56,7 +56,7 @@ _HIGHEST_LEVEL = math.nextafter(1.0, 0.0)
 
 
 def check_method(method: str) -> str:
-    """The name of a method, or a refusal."""
+    """The method's name, or BadRequest if there is no such method."""
     if method not in METHODS:
         raise BadRequest(
             "There is no interval method with this name.", remedy=f"Choose one of: {', '.join(METHODS)}."
@@ -83,7 +83,8 @@ def interval(expression: Expression, confidence: float, method: str = DEFAULT_ME
       a side for every sum and count, and is wider.
     - `bootstrap`: bias-corrected percentiles of the noise added again many times. Near its level while the
       noise is small against every divisor and every argument of log; for small groups it can fall short.
-    - `auto`: `image`, except that weighted sums of averages get the interval of a question in phase 2.
+    - `auto`: `image`, except that weighted sums of averages that share no noise get a question's interval
+      (`weighted_means_interval`).
 
     >>> from dpxplain.privacy.formulas import Leaf
     >>> a, b = Leaf("A", NoisyPart(200.0, 2.0)), Leaf("B", NoisyPart(100.0, 2.0))
@@ -105,7 +106,7 @@ def interval(expression: Expression, confidence: float, method: str = DEFAULT_ME
 
 
 def _sum_of_means(expression: Expression, confidence: float) -> Interval | None:
-    """Phase 2's interval if the formula is a weighted sum of averages with noises of their own, or None."""
+    """`weighted_means_interval` if the formula is a weighted sum of averages that share no noise, or None."""
     form, atoms = linear(expression), leaves(expression)
     if form is None or not form.weights:
         return None
@@ -150,8 +151,8 @@ def _clamped(atom: Atom) -> float:
 def _side(atom: Atom, confidence: float) -> Interval:
     """The interval of an atom's true value.
 
-    A part is moved to its nearest possible value first: the interval around that holds all that is possible
-    of the interval around the released one, and it is never empty.
+    A part is first moved to the nearest possible value. The interval around that value contains every
+    possible value of the interval around the released one, and is never empty.
     """
     if isinstance(atom, NoisyMean):
         return mean_interval(atom, confidence, "fieller")
@@ -264,7 +265,7 @@ def _least(formula: Expression, atoms: Mapping[Hashable, Atom], box: FloatArray)
 
 
 def _bootstrap(formula: Expression, confidence: float) -> Interval:
-    """The paper's appendix, with ties shared evenly: a value at a bound would look biased otherwise."""
+    """The paper's appendix, with ties split evenly: otherwise a value at a bound would look biased."""
     if (1.0 - confidence) / 2.0 * _RESAMPLES < _FEWEST_BEYOND:
         most = 1.0 - 2.0 * _FEWEST_BEYOND / _RESAMPLES
         raise BadRequest(
@@ -308,7 +309,7 @@ def _resampled_together(
     atoms: Mapping[Hashable, Atom],
     draws: np.random.Generator,  # seeded, as above
 ) -> dict[Hashable, FloatArray]:
-    """Released values that share noise, each independent noise drawn once for all of them."""
+    """Resamples of released values that share noise; each independent noise is drawn once for all of them."""
     drawn: dict[Hashable, FloatArray] = {}
 
     def noise(loadings: Loadings) -> FloatArray:

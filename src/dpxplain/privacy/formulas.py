@@ -21,7 +21,7 @@ T = TypeVar("T")
 class NoisyPart:
     """A released COUNT or SUM with the a-priori bounds of the true value: a count is never below 0.
 
-    `noise` says what its noise is made of where other released values share it; () is noise of its own.
+    `noise` lists its independent noises if other released values share them; () means noise of its own.
     """
 
     value: float
@@ -43,7 +43,7 @@ class NoisyRatio:
 
 @dataclass(frozen=True)
 class NoisyImage:
-    """A released value that is known by its intervals only, such as a standard deviation."""
+    """A released value that is known only by its intervals, such as a standard deviation."""
 
     value: float
     interval: Callable[[float], tuple[float, float]]  # at any confidence
@@ -304,7 +304,7 @@ def _weighted(
     """Σ weight·part + offset: its value, exact scale and the bounds that follow from its parts' bounds."""
     terms = [(weights[key], part) for key, part in parts.items()]
     value = sum((weight * part.value for weight, part in terms), offset)
-    finite = math.isfinite(value)  # beyond the range of floats nothing is known of it
+    finite = math.isfinite(value)  # beyond the range of floats the value counts as unknown
     noise = _loadings(weights, parts)
     return NoisyPart(
         value=value if finite else 0.0,

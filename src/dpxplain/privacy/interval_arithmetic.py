@@ -63,7 +63,7 @@ class Span:
         return Span(value.low, value.high, _scaled(change, low, high))
 
     def exp(self) -> Span:
-        # Neither end may underflow to an exact zero, which times ∞ would be 0.
+        # The high end must not underflow to an exact zero, which times ∞ would be 0.
         value = _span(_exp(self.low), max(_exp(self.high), _SMALLEST), self.slopes)
         return Span(value.low, value.high, _scaled(self.slopes, value.low, value.high))
 
@@ -91,7 +91,7 @@ def _span(low: float, high: float, slopes: FloatArray) -> Span:
 
 
 def _times(x: float, y: float) -> float:
-    """∞ stands for arbitrarily large numbers, so that 0 × ∞ is 0."""
+    """x · y, where 0 × ∞ is 0: ∞ stands for arbitrarily large numbers."""
     return 0.0 if x == 0.0 or y == 0.0 else x * y
 
 
@@ -129,7 +129,7 @@ def _added(left: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def _scaled(slopes: FloatArray, low: float, high: float) -> FloatArray:
-    """Slopes times a span, with the same 0 × ∞ = 0."""
+    """Slopes times a span, with 0 × ∞ = 0 as in `_times`."""
     if slopes.size == 0:
         return slopes
     with np.errstate(all="ignore"):

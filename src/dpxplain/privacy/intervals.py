@@ -34,8 +34,8 @@ RESAMPLES = 2000
 # adding squared distances understates the whole (docs/interval-coverage.md, "plain mover"). The provable
 # interval, which makes full use of the bounds of x, is about as narrow there.
 _MOVER_CLEARANCE = 2.0
-# MOVER cannot use the bounds of x: with means at a bound the provable interval can be much the narrower one,
-# and is then taken. The margin keeps the choice from eating into coverage: without it 0.95 became 0.946.
+# MOVER cannot use the bounds of x: with means at a bound the provable interval can be much narrower, and is
+# then used. The margin keeps this choice from reducing coverage: without it 0.95 became 0.946.
 _MOVER_MARGIN = 0.8
 
 
@@ -53,7 +53,7 @@ class NoisyMean:
     count_scale: float  # σ of noisy_count
     low: float  # declared bounds of x
     high: float
-    # What the noises are made of, where other released values share them: (noise, σ) pairs.
+    # The independent noises in each, as (noise, σ) pairs, where other released values share them.
     sum_noise: Loadings = field(default=(), repr=False)
     count_noise: Loadings = field(default=(), repr=False)
 
@@ -112,7 +112,7 @@ def check_confidence(confidence: float) -> float:
 
 
 def check_asked_confidence(confidence: float) -> float:
-    """The confidence level that somebody asked for: not so extreme that parts of it round to 0 or 1."""
+    """A request's confidence level, or BadRequest if it is so extreme that parts of it round to 0 or 1."""
     level = check_confidence(confidence)
     if not LEAST_CONFIDENCE <= level <= MOST_CONFIDENCE:
         raise BadRequest(
@@ -123,7 +123,7 @@ def check_asked_confidence(confidence: float) -> float:
 
 
 def failure_of_each(failure: float, number: int) -> float:
-    """How often each of `number` independent intervals may fail so that one of them does with `failure`.
+    """The failure probability of each of `number` independent intervals; one or more fail with `failure`.
 
     >>> [f"{failure_of_each(*case):.6g}" for case in ((0.05, 103), (1e-9, 1_000_000))]
     ['0.000497869', '1e-15']
@@ -216,7 +216,7 @@ def weighted_means_intervals(
 def weighted_means_intervals_failing(
     means: NoisyMeans, weights: FloatArray, failure: float, method: str = DEFAULT_METHOD
 ) -> _Ends:
-    """`weighted_means_intervals` that fail with a probability so small that 1 − failure may round to 1."""
+    """`weighted_means_intervals` for a failure probability so small that 1 − failure may round to 1."""
     rule = _rule(method)
     # Extreme but finite releases may overflow in between; the clip to the bounds at the end undoes it.
     with np.errstate(all="ignore"):
@@ -251,7 +251,7 @@ def _weighted(low: FloatArray, high: FloatArray, weights: FloatArray) -> _Ends:
 
 
 def _image(means: NoisyMeans, weights: FloatArray, failure: float) -> _Ends:
-    """The paper's: a Gaussian interval for every sum and count by the union bound, divided end by end.
+    """The paper's method: a Gaussian interval for every sum and count (union bound), divided end by end.
 
     A count whose interval reaches zero says nothing about its mean, which may be anything the bounds allow.
     """
@@ -283,7 +283,10 @@ def _directions(means: NoisyMeans, z: float) -> tuple[FloatArray, FloatArray]:
 
 
 def _slope(means: NoisyMeans, angle: FloatArray) -> FloatArray:
-    """The mean that lies in the given direction. Beyond the vertical, rounding only, counts as vertical."""
+    """The mean that lies in the given direction.
+
+    An angle beyond the vertical counts as vertical; where the result is used, only rounding causes that.
+    """
     unit = means.sum_scale / np.maximum(means.count_scale, _TINY)
     return means.mid + unit * np.tan(np.clip(angle, -np.pi / 2, np.pi / 2))
 
@@ -291,7 +294,7 @@ def _slope(means: NoisyMeans, angle: FloatArray) -> FloatArray:
 def _fieller_means(means: NoisyMeans, failure: float) -> _Ends:
     """Per group, the span of the part of Fieller's set that lies inside the bounds.
 
-    A noisy count that is not positive contradicts what is known of counts, and leaves the mean open.
+    If the noisy count is not positive, the mean may be anything inside the bounds.
     """
     angle, spread = _directions(means, _quantile(failure))
     edge = np.arctan2((means.high - means.low) / 2.0 * means.count_scale, np.maximum(means.sum_scale, _TINY))
@@ -340,9 +343,10 @@ def _weighted_reach(centre: FloatArray, low: FloatArray, high: FloatArray, weigh
 
 
 def _bootstrap(means: NoisyMeans, weights: FloatArray, failure: float) -> _Ends:
-    """The paper's appendix: add the noise a second time, many times over; bias-corrected percentiles.
+    """The paper's appendix: bias-corrected percentiles after adding the noise again, many times.
 
-    Approximate, and short of its level for small groups. A noisy count that is not positive leaves all open.
+    Approximate, and short of its level for small groups. If a noisy count is not positive, the interval is
+    all that the bounds allow.
     """
     draws = np.random.default_rng(1985)  # seeded: post-processing of released values, not privacy noise
     sum_noise, count_noise = draws.standard_normal((2, RESAMPLES, len(weights)))

@@ -1,11 +1,12 @@
-"""Vectors that are measured together: what one privacy unit can move in all of them at once, and how they
+"""Vectors that are measured together: how far one privacy unit can move all of them at once, and how they
 share ρ.
 
 A part is a vector of whole numbers with one entry per group, such as the groups' rows. A block holds the
-parts that one row moves in ways that exclude each other: a row has a value in a column or has none. Shares
-of ρ minimise the product of the variances of the aggregates asked for, which no change of units can move:
-the gradient of Σ log V is followed by multiplicative steps, as in optimal experimental design (Titterington
-1976). They follow from public quantities only. Proofs: docs/proofs/shared-measurement.md.
+parts that one row moves in ways that exclude each other: a row has a value in a column or has none.
+
+The shares of ρ minimise the product of the variances of the requested aggregates. A change of units does not
+change them. The search follows the gradient of Σ log V in multiplicative steps, as in optimal experimental
+design (Titterington 1976). It uses public quantities only. Proofs: docs/proofs/shared-measurement.md.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _LESS = 1.0 - 2.0**-52
 class Part:
     """One vector; `reach` is the most that one row adds to it, in whole units of size `unit`.
 
-    Of persons it is the most that one privacy unit adds, in Euclidean length, however many rows it has.
+    For persons it is the most that one privacy unit adds, in Euclidean length, however many rows it has.
     """
 
     kind: PartKind
@@ -56,7 +57,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Block:
-    """Parts, what one row can add to them, and how far apart the additions of two rows of one group can be.
+    """Parts, what one row can add to them, and by how much two rows of one group can differ in them.
 
     A move has one entry per part, as a multiple of the part's reach.
     """
@@ -69,14 +70,14 @@ class Block:
 def persons_block(unit: str, groups: int, share: float) -> Block:
     """The privacy units with a row in each group: one unit adds 1 to each of at most `groups` groups.
 
-    A unit that replaces another removes as many and adds as many.
+    Replacing a unit removes at most `groups` ones and adds at most as many.
     """
     reach = math.sqrt(groups) * (1.0 + 2.0**-50)
     return Block((Part("persons", unit, reach, share),), ((1.0,),), ((math.sqrt(2),),))
 
 
 def bins_block(column: str, share: float) -> Block:
-    """The groups' values by bin: a row adds 1 to one entry; one that replaces it may be in another bin."""
+    """The groups' values by bin: a row adds 1 to one entry, and its replacement may be in another bin."""
     return Block((Part("bins", column, 1, share),), ((1.0,),), ((math.sqrt(2),),))
 
 
@@ -86,7 +87,7 @@ def rows_block(share: float) -> Block:
 
 
 def total_block(column: str, low: int, high: int, unit: float, share: float) -> Block:
-    """The sums of a column with values in [low, high], as they are; a row without a value adds nothing."""
+    """The sums of a column with values in [low, high], not centred; a row without a value adds nothing."""
     largest = max(abs(low), abs(high))
     apart = max(largest, high - low) / largest
     return Block((Part("total", column, largest, share, unit),), ((1.0,),), ((apart,),))
@@ -95,7 +96,7 @@ def total_block(column: str, low: int, high: int, unit: float, share: float) -> 
 def values_block(column: str, share: float, *, nulls: bool) -> Block:
     """The rows with a value in the column and, with `nulls`, those without.
 
-    A row is in one of the two counts, so both together cost what one does.
+    A row is in one of the two counts, so both together cost as much as one.
     """
     values, missing = Part("values", column, 1, share), Part("nulls", column, 1, share)
     if not nulls:
@@ -106,7 +107,7 @@ def values_block(column: str, share: float, *, nulls: bool) -> Block:
 def centred_block(
     column: str, low: int, high: int, unit: float, count_share: float, sum_share: float, *, nulls: bool
 ) -> Block:
-    """Rows with a value, their centred and doubled sum Σ(2x − low − high) and, with `nulls`, the others."""
+    """Rows with a value, their centred and doubled sum Σ(2x − low − high); with `nulls`, rows without one."""
     values = Part("values", column, 1, count_share)
     centred = Part("centred", column, high - low, sum_share, unit / 2)
     return _with_nulls((values, centred), ((0.0, 2.0),), nulls=nulls)
@@ -115,7 +116,8 @@ def centred_block(
 def squares_block(centred: Block, column: str, reach: int, unit: float, share: float) -> Block:
     """A centred block, and the centred squares Σ(2z² − reach) of its values z, which lie in [−reach, reach].
 
-    Of two values in one group, sum and square can both move by twice their reach at most, though not at once.
+    Replacing a value within a group moves sum and squares by at most twice their reach, but never both that
+    far at once.
     """
     values, total, *missing = centred.parts
     squares = Part("squares", column, reach, share, unit)
@@ -123,7 +125,7 @@ def squares_block(centred: Block, column: str, reach: int, unit: float, share: f
 
 
 def _with_nulls(parts: tuple[Part, ...], replaced: tuple[Move, ...], *, nulls: bool) -> Block:
-    """Parts that a row with a value moves by their reach, and the rows without one, counted for free."""
+    """A block whose parts a row with a value moves by their reach; rows without one are counted for free."""
     value = (1.0,) * len(parts)
     if not nulls:
         return Block(parts, (value,), (*replaced, value))
@@ -142,7 +144,7 @@ class Measurement:
 
     blocks: tuple[Block, ...]
     rho: float
-    rows: int = 1  # of one privacy unit
+    rows: int = 1  # the most that one privacy unit has
     neighbours: Neighbours = "unbounded"
 
     @property
@@ -151,7 +153,7 @@ class Measurement:
 
     @cached_property
     def rhos(self) -> Mapping[str, float]:
-        """What each part's noise costs for a distance of reach × rows; together never more than ρ."""
+        """The cost of each part's noise for a distance of reach × rows; at worst they cost ρ together."""
         if len({part.name for part in self.parts}) < len(self.parts):
             raise InternalError("Two parts of a measurement have the same name.")
         worst = float(self._cost({part.name: part.share for part in self.parts}))
@@ -169,15 +171,15 @@ class Measurement:
         return float(part.reach * (1 if part.kind == "persons" else self.rows))
 
     def check(self) -> None:
-        """Raises unless the parts' costs add up to ρ: never to more, and at most a billionth less."""
+        """Raises unless the measurement costs ρ: never more, and at most a billionth less."""
         if not Fraction(self.rho) * (1 - Fraction(1, 10**9)) <= self._cost(self.rhos) <= Fraction(self.rho):
             raise InternalError("The parts of a measurement do not add up to its planned cost.")
 
     def _cost(self, rhos: Mapping[str, float]) -> Fraction:
         """The cost for the worst pair of neighbours; `rhos` says what moving each part by its reach costs.
 
-        Every block's worst moves can happen in one row. Replacing a row by one of another group is removing
-        the one and adding the other, in different entries: twice the cost of adding.
+        Every block's worst moves can happen in one row. Replacing a row by one of another group removes the
+        first and adds the second, in different entries: twice the cost of adding.
         """
         added = sum((_worst(block, block.added, rhos) for block in self.blocks), Fraction(0))
         if self.neighbours == "unbounded":
@@ -208,7 +210,7 @@ class CountPrecision:
     """The precisions (1/σ²) of a count of rows and, per column, of a count of values and one of NULLs.
 
     The precision matrix of the unknown counts (rows, then the columns' values) is an arrow: its first row,
-    its first column and its diagonal. Its inverse has a closed form, and no difference of close numbers:
+    its first column and its diagonal. Its inverse has a closed form that subtracts no close numbers:
     covariance(i, j) = δ(i, j)/d(i) + r(i)·r(j)·V, with d = values + nulls, r = nulls/d (1 for the rows) and
     V the variance of the rows.
     """
@@ -227,9 +229,9 @@ class CountPrecision:
         return np.asarray(1.0 / self._diagonal + self._ratios**2 * self.rows_variance)
 
     def weights(self, column: int | None) -> tuple[float, FloatArray, FloatArray]:
-        """The best linear unbiased estimate of the rows (None) or of a column's values.
+        """Weights of the best linear unbiased estimate of the rows (None) or of a column's values.
 
-        The weights of the measured rows, of the columns' values and of their NULLs.
+        They apply to the measured rows, the columns' values and their NULLs.
         """
         rows = self.rows_variance * (1.0 if column is None else float(self._ratios[column]))
         values, nulls = self._ratios * rows, self.values / self._diagonal * rows
@@ -241,7 +243,7 @@ class CountPrecision:
     def slopes(self, rows: float, columns: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """−∂/∂precision of a weighted sum of the variances of rows and columns.
 
-        By the precision of the rows, of the columns' values and of their NULLs: the weighted sums of the
+        For the precisions of the rows, the columns' values and their NULLs: the weighted sums of the
         squares covariance(i, ·)² and (covariance(rows, ·) − covariance(i, ·))².
         """
         ratios, rest, variance = self._ratios, self.values / self._diagonal, self.rows_variance
@@ -262,7 +264,7 @@ _STEPS = 400
 _GRAINS = 1000  # shares are whole thousandths, so that rounding on another machine does not change them
 _PARTS = 50  # more parts share finer grains: twice as fine up to 100 parts, three times up to 150 ...
 _CONVERGED = 1e-15
-_LEAST = 10  # grains of a part that is measured, at least
+_LEAST = 10  # the fewest grains of a measured part
 
 
 @dataclass(frozen=True)
@@ -281,7 +283,7 @@ class AskedColumn:
 
 @dataclass(frozen=True)
 class Shares:
-    """Shares of ρ, adding up to 1: of the rows, and of each column's count, centred sum and squares."""
+    """Shares of ρ, adding up to 1: for the rows, and for each column's count, centred sum and squares."""
 
     rows: float
     counts: tuple[float, ...]
@@ -291,7 +293,7 @@ class Shares:
 
 @lru_cache(maxsize=256)
 def allocate(columns: tuple[AskedColumn, ...], *, counts_rows: bool) -> Shares:
-    """The shares; `counts_rows` where COUNT(*) is asked.
+    """The shares of ρ; `counts_rows` says whether COUNT(*) is asked.
 
     >>> allocate((AskedColumn(counted=False, offsets=(1.0,)),), counts_rows=False)  # SPEC section 4
     Shares(rows=0.0, counts=(0.5,), sums=(0.5,), squares=(0.0,))
@@ -310,11 +312,11 @@ def allocate(columns: tuple[AskedColumn, ...], *, counts_rows: bool) -> Shares:
 
 
 def _in_grains(shares: FloatArray) -> FloatArray:
-    """Shares in whole grains, none but 0 below the least.
+    """The shares in whole grains; a share above 0 gets at least `_LEAST`.
 
-    The largest shares get a grain each of what rounding leaves over, and the largest of the moment gives a
-    grain of what it takes too much. Equal shares so differ by one grain at most, as by the method of the
-    largest remainder, and no comparison of fractions depends on the last digit of another machine.
+    If rounding leaves grains over, the largest shares get one each. If it gives out too many, the largest
+    share of the moment loses one, again and again. So equal shares differ by at most one grain, as with the
+    largest-remainder method, and the last digits of a machine's fractions are never compared.
     """
     used = shares > 0.0
     grains = _GRAINS * math.ceil(np.count_nonzero(used) / _PARTS)
@@ -334,7 +336,7 @@ def _product(factor: FloatArray, other: FloatArray) -> FloatArray:
 
 
 class _Design:
-    """The variances as functions of the shares: of the rows, then all counts, all sums and all squares."""
+    """The variances as functions of the shares, ordered: the rows, all counts, all sums, all squares."""
 
     def __init__(self, columns: Sequence[AskedColumn], counts_rows: bool) -> None:
         self.columns = columns

@@ -1,6 +1,7 @@
 """The normal distribution function and its quantiles, to the precision of a float.
 
-Python's own: SciPy's are the same numbers, but importing them takes longer than most commands.
+From Python's standard library: SciPy gives the same numbers, but importing it takes longer than most
+commands run.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def normal_quantile(p: float) -> float:
     return _STANDARD.inv_cdf(p)
 
 
-# Of every element of an array.
+# The same functions for every element of an array.
 normal_cdfs: Callable[[ArrayLike], NDArray[np.float64]] = np.vectorize(normal_cdf, otypes=[np.float64])
 normal_quantiles: Callable[[ArrayLike], NDArray[np.float64]] = np.vectorize(
     normal_quantile, otypes=[np.float64]

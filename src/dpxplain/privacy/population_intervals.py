@@ -27,13 +27,13 @@ from dpxplain.privacy.normal import normal_cdfs
 
 _Ends = tuple[FloatArray, FloatArray]
 
-# Poisson's own probabilities up to this count, unless privacy noise is so wide that their steps and skew
-# vanish in it; beyond, the score interval differs by less than 1% of its width.
+# Below this count Poisson probabilities are used directly, unless privacy noise is so wide that their steps
+# and skew vanish in it. Above it the score interval differs by less than 1% of its width.
 _EXACT_BELOW, _EXACT_NOISE = 30.0, 4.0
-_TERMS = 180  # of the Poisson sum: at the largest mean that is tried the rest is below 1e-12
+_TERMS = 180  # terms of the Poisson sum: at the largest mean that is tried, the rest is below 1e-12
 _LARGEST_MEAN = 100.0
 _HALVINGS = 40
-_OF_SPREAD = 0.1  # of the error probability, for the two bounds that the spread of a column is made of
+_OF_SPREAD = 0.1  # share of the error probability for the two bounds that make up a column's spread
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class Spread:
 def count_ends(
     counts: FloatArray, scale: float, failure: float, *, cluster: int = 1, total: float | None = None
 ) -> _Ends:
-    """Ends of the count, for each group, that samples like this one have on average.
+    """Ends of each group's average count over samples like this one.
 
-    Multinomial: the variance of a count with mean λ is λ(1 − λ/N) among N rows, which `total` says; without
-    it λ, its limit for groups that are a small part of all rows. Units of `cluster` rows make it cluster·λ at
-    most: how many rows were drawn is then itself a matter of chance, so that no total is known.
+    In a multinomial sample of N = `total` rows, a count with mean λ has variance λ(1 − λ/N). Without `total`
+    the variance is λ, the limit for groups that are a small part of all rows. Units of `cluster` rows raise
+    it to at most cluster·λ: the number of rows drawn is then itself random, so no total is known.
 
     >>> low, high = count_ends(np.array([400.0]), 0.0, 0.05)
     >>> round(float(low[0])), round(float(high[0]))
@@ -63,9 +63,9 @@ def count_ends(
 
 
 def _uncut_ends(counts: FloatArray, scale: float, failure: float, total: float | None = None) -> _Ends:
-    """Ends of each Poisson mean, below 0 where it could be 0: there only the noise varies.
+    """Ends of each Poisson mean; they go below 0 where the mean could be 0 and only the noise varies.
 
-    Both kinds of ends pass 0 exactly where a count of ±zσ was released, so that they go on without a step.
+    Both kinds of ends pass 0 exactly where a count of ±zσ was released, so they continue without a step.
     """
     low, high = _score_ends(counts, scale, failure, total)
     few = counts < (_EXACT_BELOW if scale < _EXACT_NOISE else -math.inf)
@@ -109,10 +109,10 @@ def _poisson(means: FloatArray, steps: NDArray[np.int64]) -> FloatArray:
 
 
 def sum_ends(totals: FloatArray, scale: float, largest: float, failure: float, *, cluster: int = 1) -> _Ends:
-    """Ends of the sum, for each group, that samples like this one have on average.
+    """Ends of each group's average sum over samples like this one.
 
-    All values have the sign of `largest` and are no larger. Such a sum varies at most as much as `largest`
-    times a Poisson count of the same mean.
+    All values have the sign of `largest` and are at most as large in size. Such a sum varies at most as much
+    as `largest` times a Poisson count of the same mean.
     """
     low, high = count_ends(totals / largest, scale / abs(largest), failure, cluster=cluster)
     ends = low * largest, high * largest
@@ -120,9 +120,10 @@ def sum_ends(totals: FloatArray, scale: float, largest: float, failure: float, *
 
 
 def spread_ends(moments: NoisyMoments, confidence: float, *, cluster: int = 1) -> Spread:
-    """The population's standard deviations, from a released second moment (Maurer and Pontil 2009, thm 10).
+    """Upper bounds of the population's standard deviations (Maurer and Pontil 2009, theorem 10).
 
-    √variance of the rows + range·√(2·ln(1/δ)/(n − 1)), with the upper end of the variance and the lower of n.
+    √variance of the rows + range·√(2·ln(1/δ)/(n − 1)), with the upper end of the released variance and the
+    lower end of n.
     """
     failure = (1.0 - confidence) * _OF_SPREAD
     _, _, highest = variances(moments, "var_samp", 1.0 - failure / 2.0)
@@ -134,11 +135,11 @@ def spread_ends(moments: NoisyMoments, confidence: float, *, cluster: int = 1) -
 def mean_ends(
     means: Sequence[NoisyMean], failure: float, *, cluster: int = 1, spread: FloatArray | None = None
 ) -> _Ends:
-    """Ends of all population means m of each group that the released sum and count do not contradict.
+    """Ends, for each group, of the population means m that agree with the released sum and count.
 
-    (S − m·n)² ≤ z²(σ_S² + m²σ_n² + n·V(m)), with m, S and bounds ±h around the middle of the column's bounds,
-    and V(m) = h² − m², the most that the variance of values with this mean can be: exactly what it is for a
-    column of two values, such as 0 and 1. With `spread`, V is at most its square.
+    These m have (S − m·n)² ≤ z²(σ_S² + m²σ_n² + n·V(m)), where m, S and the bounds ±h are measured from the
+    middle of the column's bounds. V(m) = h² − m² is the largest possible variance of values with mean m, and
+    the exact one for a column of two values, such as 0 and 1. With `spread`, V is at most its square.
     """
     parts = NoisyMeans.of(means)
     low, high, _ = _uncut_means(parts, failure, cluster, spread)
@@ -148,7 +149,7 @@ def mean_ends(
 def _uncut_means(
     parts: NoisyMeans, failure: float, cluster: int, spread: FloatArray | None
 ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
-    """Ends around the middle, beyond the bounds where noise may be; and which groups may have any mean."""
+    """Ends measured from the middle, possibly beyond the bounds, and which groups may have any mean."""
     z, half = _quantile(failure), (parts.high - parts.low) / 2.0
     total, count = parts.noisy_sum, parts.noisy_count
     sampling_weight = np.maximum(count, 0.0) * cluster  # what the sampling variance is multiplied by
@@ -157,13 +158,13 @@ def _uncut_means(
     low, high = _between_roots(
         square + z**2 * sampling_weight, total * count, constant - z**2 * sampling_weight * half**2
     )
-    # At the bounds V is 0, and so it is beyond them.
+    # V is 0 at the bounds, and is taken as 0 beyond them.
     least, most = _between_roots(square, total * count, constant)
     low, high = np.where(np.abs(low) > half, least, low), np.where(np.abs(high) > half, most, high)
     if spread is not None:
         least, most = _between_roots(square, total * count, constant - z**2 * sampling_weight * spread**2)
         low, high = np.maximum(low, least), np.minimum(high, most)
-    # A count that noise alone could have made says nothing, and neither does an empty set.
+    # A count that noise alone could have produced says nothing about the mean, nor does an empty set.
     is_open = (count <= 0.0) | (square <= 0.0) | (low > high)
     return np.where(is_open, -half, low), np.where(is_open, half, high), is_open
 
@@ -183,7 +184,7 @@ def _between_roots(square: FloatArray, half: FloatArray, constant: FloatArray) -
 class WeightedCounts:
     """Intervals of Σ w·value for counts, or for sums of values between 0 and `largest`.
 
-    Groups of equal weight are one Poisson count. What differs in weight is added by MOVER.
+    Groups of equal weight are merged into one Poisson count. MOVER adds counts of different weights.
     """
 
     def __init__(
@@ -207,7 +208,7 @@ class WeightedCounts:
         return _mover(centre, low, high, signed, limits)
 
     def _merged(self, together: tuple[int, ...]) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The counts of groups of equal weight, and their ends: the same for all ratios of these groups."""
+        """Merged counts of the groups of equal weight, and their ends; they depend on nothing else."""
         if together not in self._known:
             centre = np.bincount(together, self._counts).astype(np.float64)
             ends = [
@@ -215,7 +216,7 @@ class WeightedCounts:
                 for i, groups in enumerate(np.bincount(together))
             ]
             low, high = (np.concatenate(sides) for sides in zip(*ends, strict=True))
-            if len(centre) > 1:  # exact ends fall steeply where noise is below 0; a distance must not
+            if len(centre) > 1:  # exact ends fall steeply where noise is below 0; MOVER's distances must not
                 scales = self._scale * np.sqrt(np.bincount(together))
                 high = np.maximum(high, _score_ends(centre, scales, self._failure, self._total)[1])
             self._known[together] = centre, low, high
@@ -254,10 +255,10 @@ def _mover(
     limits: Interval,
     is_open: NDArray[np.bool_] | None = None,
 ) -> Interval:
-    """Of Σ w·value: distances from centre to uncut ends, added as squares, and cut only at last.
+    """The interval of Σ w·value: distances from centre to uncut ends, added as squares, then cut to `limits`.
 
-    Several weights of one sign would add up the shorter sides of skewed intervals, whose skew vanishes in the
-    sum: they take their longer side. What is not known at all (`is_open`) is added as it is.
+    Several weights of one sign would add up the shorter sides of skewed intervals, although the skew vanishes
+    in the sum. So they use their longer side. Unknown values (`is_open`) add their whole intervals.
     """
     below, above = np.maximum(centre - low, 0.0), np.maximum(high - centre, 0.0)
     for side in (weights > 0.0, weights < 0.0):

@@ -1,8 +1,8 @@
 """Sensitivities: how far one row can move an answer, an influence, or a whole family's influences.
 
 Every constant is proved in docs/proofs/sensitivity.md (SPEC sections 1 to 3 and 7, with the places where
-the proof yields less than SPEC) and attacked by tests/privacy/test_sensitivity.py; those for replacing a
-row, in docs/proofs/bounded-neighbours.md and test_bounded_neighbours.py. Public quantities only.
+the proof yields less than SPEC) and attacked by tests/privacy/test_sensitivity.py. For replacing a row, see
+docs/proofs/bounded-neighbours.md and test_bounded_neighbours.py. All inputs are public.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def count_sensitivity(rows: int = 1, neighbours: Neighbours = "unbounded") -> fl
 
 
 def fit_sensitivity(partitions: int, rows: int = 1, neighbours: Neighbours = "unbounded") -> float:
-    """The most the row counts of several partitions of the table move together: every row is once in each.
+    """The most the row counts of several partitions of the table move together; each holds every row once.
 
     Proved in docs/proofs/quality.md.
 
@@ -45,7 +45,7 @@ def fit_sensitivity(partitions: int, rows: int = 1, neighbours: Neighbours = "un
 
 
 def sum_sensitivity(low: int, high: int, rows: int = 1, neighbours: Neighbours = "unbounded") -> float:
-    """The most a vector of sums of values in [low, high], whole units, moves: A, or max(R, √2·A).
+    """The most a vector of sums of values in [low, high], whole units, moves: A, or max(R, √2·A) if bounded.
 
     >>> sum_sensitivity(0, 10), sum_sensitivity(-10, 5)
     (10.0, 10.0)
@@ -59,7 +59,7 @@ def sum_sensitivity(low: int, high: int, rows: int = 1, neighbours: Neighbours =
 
 
 def mean_sum_sensitivity(low: int, high: int, rows: int = 1, neighbours: Neighbours = "unbounded") -> float:
-    """The most a vector of sums of 2·value − low − high, which lie in [−R, R], moves: R, or 2R.
+    """The most a vector of sums of 2·value − low − high, which lie in [−R, R], moves: R, or 2R if bounded.
 
     >>> mean_sum_sensitivity(0, 10), mean_sum_sensitivity(0, 10, 1, "bounded")
     (10.0, 20.0)
@@ -96,7 +96,7 @@ def influence_sensitivity(
         factor = (8 if aggregate == "avg" else 2) * (2 if bounded else 1)
         return _usable(factor * weight.total * value.largest, value.largest)
     if aggregate == "avg":
-        # W·R, proof in section 3; replacing, (W + w)·R, as two groups can be moved at once.
+        # W·R, proof in section 3; (W + w)·R for replacing, which can move two groups at once.
         extra = weight.largest if bounded and weight.groups > 1 else 0.0
         return _usable((weight.total + extra) * value.width, value.width)
     total = _replaced_total if bounded else _largest_total
@@ -228,7 +228,7 @@ def _average_family(weight: _Weights, value: _Values) -> float:
 
 
 def _rounded_up(sensitivity: float) -> float:
-    return sensitivity * (1.0 + 2.0**-50)  # two roundings or so come before it
+    return sensitivity * (1.0 + 2.0**-50)  # covers the few roundings before it
 
 
 def _usable(sensitivity: float, spread: float) -> float:

@@ -19,7 +19,7 @@ Ends = tuple[FloatArray, FloatArray]
 
 
 def simultaneous_quantile(confidence: float, number: int) -> float:
-    """z such that `number` Gaussians, however correlated, all lie within ±zσ (Šidák's inequality).
+    """z such that `number` Gaussians, however correlated, all lie within ±zσ at `confidence` (Šidák).
 
     >>> round(simultaneous_quantile(0.95, 1), 3), round(simultaneous_quantile(0.95, 103), 3)
     (1.96, 3.482)
@@ -83,7 +83,7 @@ def _box(part: Measured, z: float) -> tuple[Ends, Ends, Ends]:
 
 
 def provable(e: Estimates, weights: FloatArray, box: Boxes, *, fixed: bool = False) -> Ends:
-    """The influence of every predicate, anywhere in the boxes (proof, theorem 5).
+    """The range of every predicate's influence over the boxes (proof, theorem 5).
 
     `fixed` puts the estimated M in place of the true one, a common factor that no rank depends on.
     """
@@ -132,7 +132,7 @@ def _ratio(total: Ends, count: Ends, e: Estimates) -> Ends:
 
 
 def tie_allowance(e: Estimates, weights: FloatArray, box: Boxes) -> Ends:
-    """How far the influence may lie from the one with m taken in the group h of smallest estimated remainder.
+    """How far the influence may differ from the one that takes m from group h, estimated to remain smallest.
 
     c_h − δ ≤ m ≤ c_h, where δ = 0 once the boxes of the other groups' remainders lie above that of h.
     """
@@ -149,7 +149,7 @@ def tie_allowance(e: Estimates, weights: FloatArray, box: Boxes) -> Ends:
 
 
 def largest_allowance(e: Estimates, box: Boxes, interval: Ends) -> Ends:
-    """COUNT and SUM: widens an interval that took M in the group H of largest estimated size.
+    """COUNT and SUM: widens an interval that took M from the group H of largest estimated size.
 
     The true factor is smaller by (n_H + 1)/(M + 1) ≥ 1/(1 + δ/(n_H + 1)) with δ ≥ M − n_H.
     """

@@ -45,7 +45,7 @@ class PreparedGroups:
 
     @property
     def value_low(self) -> float:
-        """The lowest a row adds to a released sum."""
+        """The least a row adds to a released sum."""
         return (self.low - self.high) / 2.0 if self.kind == "avg" else self.low
 
     @property

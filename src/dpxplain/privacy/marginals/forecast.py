@@ -47,7 +47,7 @@ def split_rho(kind: Kind, centred_means: Sequence[float] | None = None, half_wid
 
 @dataclass(frozen=True)
 class MarginalCells:
-    """What is measured of each cell: its count, or its sum between two bounds too."""
+    """What is measured in each cell: its count and, except for COUNT, its sum within two bounds."""
 
     kind: Kind
     low: float
@@ -77,7 +77,7 @@ class MarginalCells:
 
 @dataclass(frozen=True)
 class ComparedGroups:
-    """What phase 1 released of the groups that a question compares."""
+    """What Phase 1 released about the groups that a question compares."""
 
     counts: ArrayLike | None = None  # None for SUM, whose answers release no counts
     weights: Sequence[float] | None = None  # all 1 or −1 unless given
@@ -88,7 +88,7 @@ class ComparedGroups:
 
 @dataclass(frozen=True)
 class MarginalForecast:
-    """Half-widths to expect for a predicate of few rows; those of many rows come out somewhat different."""
+    """Expected half-widths for a predicate of few rows; they differ somewhat for predicates of many rows."""
 
     influence_margin: float
     rank_margin: float  # influences further apart than this are ranked with confidence
@@ -110,7 +110,7 @@ def predict(
 ) -> MarginalForecast:
     """Margins of a release with the given ρ, for a question on groups of the given released sizes.
 
-    Without counts m/(M + 1) is taken as 1, the most it can be. The scales of Phase 1 matter for the gap only,
+    Without counts m/(M + 1) is taken as 1, its upper limit. The scales of Phase 1 matter for the gap only,
     whose totals carry that noise.
 
     >>> groups = ComparedGroups([22379, 16117], centred_means=[-0.05, -0.45])

@@ -1,7 +1,7 @@
 """First-order inference: plug-in influences, their gradients, and the exact covariances of their parts.
 
-An interval is the range of the influence within z standard errors of the estimates. Unlike a plus-minus it
-follows the curvature of the influence (docs/proofs/marginals.md, section 3).
+An interval is the range of the influence within z standard errors of the estimates. Unlike a symmetric
+interval it follows the curvature of the influence (docs/proofs/marginals.md, section 3).
 """
 
 from __future__ import annotations
@@ -77,8 +77,9 @@ def _moved(e: Estimates, slope: Slope, step: float) -> Parts:
 def slope_at(e: Estimates, weights: FloatArray, point: Parts, *, fixed: bool = False) -> Slope:
     """Influence (SPEC section 1) and its derivatives, with the minimum and the maximum resolved.
 
-    m is the remainder of the group where it is estimated smallest, M the size of the one estimated largest,
-    also at points nearby; `fixed` makes M a constant. Only meaningful where remainders exceed their noise.
+    m is the remainder of the group where its estimate is smallest, M the size of the group whose estimated
+    size is largest; nearby points use the same groups. `fixed` makes M a constant. Only meaningful where
+    remainders exceed their noise.
     """
     w = weights[:, None]
     smallest, largest = _indicator(-e.count.rest), _indicator(e.count.total[..., None])

@@ -63,8 +63,8 @@ Item = TypeVar("Item", bound=np.generic)
 Choose = Callable[[IntArray], Sequence[int]]
 
 # How the failure probability is shared: nine tenths for first-order intervals, a tenth for the boxes, which
-# are the fallback and the allowance for the minimum in the definition. It makes the boxes about an eighth
-# and the first-order intervals 1% wider than either would be alone.
+# are the fallback and the allowance for the minimum in the definition. This split makes the boxes about an
+# eighth and the first-order intervals 1% wider than either would be alone.
 SMOOTH_SHARE = 0.9
 # The first order is trusted where every group's remainder exceeds this many half-widths of its own
 # simultaneous interval: Fieller's g is then below 1/4 (docs/proofs/marginals.md, section 6).
@@ -81,14 +81,14 @@ class MarginalLine:
     rank: tuple[int, int]
     gap_without: float
     gap_without_interval: Interval
-    share: float | None  # of the gap, that leaving its rows out removes; None where the gap may be 0
+    share: float | None  # the part of the gap that goes away without its rows; None where the gap may be 0
     share_interval: Interval | None
     trusted: bool  # first-order interval; otherwise the provable one from boxes
 
 
 @dataclass(frozen=True)
 class ExplainedMarginals:
-    """The k predicates of the largest estimated influence, in that order, and the gap they explain."""
+    """The k predicates with the largest estimated influence, in that order, and the gap they explain."""
 
     lines: tuple[MarginalLine, ...]
     gap: float  # Σ w·value from Phase 1 and marginals together
@@ -136,9 +136,9 @@ def infer(
 ) -> ExplainedMarginals:
     """The explanation table of one question. No privacy budget: `groups` has been paid for.
 
-    `choose` takes the lines of the table from all predicates, which it is given by descending influence.
+    `choose` picks the table's lines from all predicates, which it gets in order of descending influence.
 
-    A predicate is one declared cell, counted through the subsets in order, unless `predicates` lists unions
+    A predicate is one declared cell, numbered through the subsets in order, unless `predicates` lists unions
     of cells. Influence and rank intervals, those of the gap without a predicate's rows, and those of the
     share of the gap that the rows remove, each hold together for all predicates, because the k shown are
     chosen on the same noise.
@@ -175,7 +175,7 @@ def infer(
 def combined_gap(
     groups: PreparedGroups, weights: ArrayLike, confidence: float, method: str = DEFAULT_METHOD
 ) -> tuple[float, Interval]:
-    """Q(D) from Phase 1 and the marginals together, as `infer` tells it: estimate and interval.
+    """Q(D) from Phase 1 and the marginals together, as in `infer`: estimate and interval.
 
     `method` matters for averages only.
     """
@@ -274,9 +274,9 @@ def _ranks(
 ) -> tuple[IntArray, IntArray]:
     """Simultaneous rank intervals: a rank's ends count the predicates certainly above and certainly below.
 
-    All differences and all single influences are bounded together, so that selection keeps the level. M is a
-    common factor and cancels. The order of a pair is decided by its difference if both are trusted, or by
-    disjoint intervals; an undecided pair may have either order, ties included.
+    All differences and all single influences are bounded together, so the level holds despite the selection.
+    M is a common factor and cancels. The order of a pair is decided by its difference if both are trusted, or
+    by disjoint intervals; an undecided pair may have either order, ties included.
     """
     size = e.count.layout.size
     z = simultaneous_quantile(smooth, size * (size + 1) // 2)
@@ -353,8 +353,9 @@ def _share_ends(
 ) -> Ends:
     """1 − Q(¬p(D))/Q(D) of the selected, by Fieller's set: exact for COUNT and SUM, of first order for AVG.
 
-    For AVG a predicate that leaves a group near 0 rows gets the provable interval: gap without by gap, end
-    by end. The failure probability is shared as for influences, half of the boxes' part for either gap.
+    For AVG a predicate that leaves a group near 0 rows gets the provable interval: the gap without the rows
+    divided by the gap, end by end. The failure probability is split as for influences; each of the two gaps
+    gets half of the boxes' part.
     """
     size, failure = e.count.layout.size, 1.0 - confidence
     if e.kind != "avg":
@@ -379,7 +380,7 @@ def _agreeing_shares(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Shares and intervals that agree with the two gaps shown beside them; only ever wider than `ends`.
 
-    Unknown where the gap may be 0. All of the gap may be removed, share 1, where none may be left.
+    Unknown where the gap may be 0. Where the gap without the rows may be 0, the interval includes share 1.
     """
     known = ((gap[1] > 0.0) | (gap[2] < 0.0)) & np.isfinite(ends[0]) & np.isfinite(ends[1])
     share = np.where(known, 1.0 - without[0] / np.where(known, gap[0], 1.0), np.nan)

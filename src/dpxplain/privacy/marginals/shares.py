@@ -16,7 +16,7 @@ from dpxplain.privacy.marginals.estimates import Estimates, FloatArray, IntArray
 
 @dataclass(frozen=True)
 class Fieller:
-    """Two Gaussian estimates, a gap and a gap without some rows, of which a quotient is wanted."""
+    """Two Gaussian estimates whose quotient is wanted: a gap, and the gap without some rows."""
 
     gap: FloatArray
     without: FloatArray
@@ -67,8 +67,8 @@ def first_order_shares(
     """AVG: the range of the share within z standard errors of the estimates.
 
     Fieller's set of the linearised gaps gives each end, and the direction of the point where it is reached. A
-    second gradient, taken at that point, corrects the direction, and the share there is the end: it follows
-    the curvature of the means. Only meaningful where every group's remainder exceeds its noise.
+    second gradient, taken at that point, corrects the direction. The share at the corrected point is the end,
+    so it follows the curvature of the means. Only meaningful where every group's remainder exceeds its noise.
     """
     count, total = _Part.of(e.count, selected), _Part.of(e.removed, selected)
     origin = e.middle * float(weights.sum()) - at_least
@@ -123,7 +123,7 @@ class _Part:
         )
 
     def moved(self, pace: FloatArray, by: _By) -> _Part:
-        """Σ·by times the pace added to the estimates."""
+        """The estimates moved by pace · Σ · by."""
         shift = pace * self.total_variance * (by.total + self.share * by.cell)
         own = pace * self.own_variance * by.cell
         return _Part(
@@ -154,14 +154,17 @@ class _MeanGaps:
     def __init__(self, count: _Part, total: _Part, weights: FloatArray, origin: float) -> None:
         self.count, self.total, self._weights, self._origin = count, total, weights, origin
         w = weights[:, None]
-        # Where counts are near 0 nothing is trusted; they only must not be divided by.
+        # Results with counts near 0 are not trusted; this only avoids a division by 0.
         self._n, self._c = np.maximum(count.total, 1.0), np.maximum(count.total - count.cell, 1.0)
         self._mean, self._mean_without = total.total / self._n, (total.total - total.cell) / self._c
         self.gap = np.asarray(np.sum(w * self._mean, axis=-2) + origin)
         self.without = np.asarray(np.sum(w * self._mean_without, axis=-2) + origin)
 
     def moved(self, kept: FloatArray, step: FloatArray, slope: _MeanGaps) -> _MeanGaps:
-        """`step` standard errors from here, where `slope` sees without − kept·gap rise fastest."""
+        """The point `step` standard errors away, in the direction where without − kept·gap rises fastest.
+
+        The direction is taken at `slope`.
+        """
         by = slope.by(1.0, kept)
         variance = sum(part.covariance(own, own) for part, own in zip(self._parts, by, strict=True))
         scale = np.sqrt(variance)

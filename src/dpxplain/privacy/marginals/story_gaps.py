@@ -1,4 +1,4 @@
-"""The numbers of a story: gaps among rows that meet a condition and among those of the same rows that do not.
+"""The numbers of a story: the gap among the rows that meet a condition, and among the rows that do not.
 
 Post-processing of released marginals, at no cost in privacy. Which condition a step takes depends on the same
 noise, so its statements hold for all conditions that it might have taken (docs/proofs/story.md).
@@ -17,7 +17,7 @@ from dpxplain.privacy.marginals.inference import cautious_influence, noisy_means
 from dpxplain.privacy.normal import normal_quantile
 
 _MEANS_FAIL_MORE_OFTEN = 10.0
-"""Intervals of weighted means are nominal: at failures of 1e-5 and 1e-6 up to 5.5 times as many were seen."""
+"""Intervals of weighted means are nominal: at failures of 1e-5 and 1e-6, up to 5.5 times as many failed."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class RowsOfGroups:
     total_scale: float = 0.0
 
     def without(self, part: RowsOfGroups) -> RowsOfGroups:
-        """The other rows; the two estimates must have noises of their own."""
+        """The other rows; the noises of the two estimates must be independent."""
         total = None
         if self.total is not None and part.total is not None:
             total = self.total - part.total
@@ -44,7 +44,7 @@ class RowsOfGroups:
 
 @dataclass(frozen=True)
 class Gap:
-    """The question's number among some rows, and how many rows these are in its groups together."""
+    """The question's value among some rows, and the number of these rows in all its groups together."""
 
     estimate: float
     interval: Interval
@@ -68,7 +68,7 @@ def rows_with(e: Estimates, predicate: int) -> RowsOfGroups:
 
 
 def rows_without(e: Estimates, predicate: int) -> RowsOfGroups:
-    """All other rows of the groups: estimates of one level, whose noises are not independent."""
+    """All other rows of the groups, from estimates of one level, whose noises are not independent."""
     scale = float(e.count.rest_scale[predicate])
     if e.total is None:
         return RowsOfGroups(e.count.rest[:, predicate], scale)
@@ -81,7 +81,7 @@ def rows_without(e: Estimates, predicate: int) -> RowsOfGroups:
 def estimated_influences(
     e: Estimates, weights: FloatArray, among: RowsOfGroups, predicates: IntArray
 ) -> FloatArray:
-    """How much each predicate's rows, left out of those `among`, lower the question's number."""
+    """The estimated influence of each predicate's rows on the question's value among the given rows."""
     count = replace(e.count, total=among.count, cell=e.count.cell[:, predicates])
     total = e.total
     if total is not None and among.total is not None:
@@ -90,7 +90,7 @@ def estimated_influences(
 
 
 def gap_among(e: Estimates, weights: FloatArray, rows: RowsOfGroups, failure: float) -> Gap:
-    """Both intervals, each of which fails with probability `failure` at most."""
+    """The gap and the number of rows, with intervals that each fail with probability at most `failure`."""
     z = -normal_quantile(failure / 2.0)
     number, reach = float(rows.count.sum()), z * rows.count_scale * math.sqrt(len(rows.count))
     row_bounds = (max(0.0, number - reach), max(0.0, number + reach))
@@ -106,7 +106,7 @@ def gap_among(e: Estimates, weights: FloatArray, rows: RowsOfGroups, failure: fl
 
 
 def expected_mean_gap_margin(weights: FloatArray, group: NoisyMean, failure: float) -> float:
-    """Half the width to expect of a gap of averages where all groups are like the one given."""
+    """The expected half-width of a gap of averages whose groups are all like the given one."""
     means = NoisyMeans.of([group] * len(weights))
     _, low, high = weighted_means(means, weights, failure / _MEANS_FAIL_MORE_OFTEN)
     return float(high - low) / 2.0

@@ -26,12 +26,12 @@ from dpxplain.privacy.mechanisms.exact_random import (
 )
 
 Integers = NDArray[Any]
-"""Of 64 bits, or Python's own should 64 not suffice, which has a chance below 2^-700."""
+"""64-bit integers, or Python integers if 64 bits are too few, which has a chance below 2^-700."""
 
 _CANDIDATES_PER_SAMPLE = 2.2  # the Gaussian keeps 0.48 of them at any large scale
-_MOST_CANDIDATES = 2**14  # of one round: its arrays stay in the processor's cache
+_MOST_CANDIDATES = 2**14  # in one round: its arrays stay in the processor's cache
 _MOST_SCALE = 2 * LARGEST_SCALE  # `authorise` widens the scales that it admits, by a few units
-_FAR_STRIP = 2**9  # from here on a magnitude may leave 63 bits: width is below 2^53 + 1
+_FAR_STRIP = 2**9  # from here on a magnitude may exceed 63 bits: width is below 2^53 + 1
 
 
 class Law(Protocol):
@@ -40,7 +40,7 @@ class Law(Protocol):
     width: int
 
     def exponents(self, u: Integers, v: Integers) -> FloatArray:
-        """Rounded; e^-exponent is at most 6·2^-53 off."""
+        """The exponents, rounded; e^-exponent is off by at most 6·2^-53."""
 
     def exact_exponent(self, u: int, v: int) -> Fraction: ...
 
@@ -48,7 +48,7 @@ class Law(Protocol):
 
 
 class GaussianLaw:
-    """P(n) proportional to e^(-n²/(2·scale²)), with `scale` the very number that the float holds."""
+    """P(n) proportional to e^(-n²/(2·scale²)), where `scale` is exactly the float's value."""
 
     def __init__(self, scale: float) -> None:
         _check(scale)
@@ -80,12 +80,12 @@ class GaussianLaw:
 
 
 class LaplaceLaw:
-    """P(n) proportional to e^(-|n|/scale), with `scale` the very number that the float holds."""
+    """P(n) proportional to e^(-|n|/scale), where `scale` is exactly the float's value."""
 
     def __init__(self, scale: float) -> None:
         _check(scale)
         self.width, denominator = scale.as_integer_ratio()
-        self._halvings = denominator.bit_length() - 1  # floats have powers of two below the line
+        self._halvings = denominator.bit_length() - 1  # a float's denominator is a power of two
 
     def exponents(self, u: Integers, v: Integers) -> FloatArray:
         return u.astype(np.float64) / self.width
@@ -115,7 +115,7 @@ def discrete_gaussian(scale: float, count: int, words: Words = system_words) -> 
 
 
 def sample(law: Law, count: int, words: Words) -> Integers:
-    """The first `count` accepted candidates, drawn in rounds, whose number says nothing about them."""
+    """The first `count` accepted candidates; the number of rounds says nothing about their values."""
     pieces: list[Integers] = [np.empty(0, dtype=np.int64)]
     missing = count
     while missing:
@@ -126,7 +126,7 @@ def sample(law: Law, count: int, words: Words) -> Integers:
 
 
 def _kept(law: Law, candidates: int, words: Words) -> Integers:
-    """Draws so many candidates and returns those that are samples of the law."""
+    """Draws the given number of candidates and returns the accepted ones."""
     u: Integers = uniform_below(law.width, candidates, words).view(np.int64)
     signed = words(candidates)
     v: Integers = geometric(signed >> np.uint64(1), words)
@@ -142,7 +142,7 @@ def _kept(law: Law, candidates: int, words: Words) -> Integers:
 
 
 def saturating_sum(values: NDArray[np.int64], noise: Integers) -> NDArray[np.int64]:
-    """Values and noise, held at the ends of 64 bits as OpenDP holds them."""
+    """Values plus noise, limited to the 64-bit range as OpenDP does."""
     if noise.dtype == object:
         limits = np.iinfo(np.int64)
         total: Integers = np.clip(values.astype(object) + noise, limits.min, limits.max)

@@ -1,8 +1,8 @@
-"""Exact random numbers from the operating system: uniform integers, coins that fall with probability e^-x,
-and geometric numbers made of them.
+"""Exact random numbers from the operating system: uniform integers, coins that show heads with probability
+e^-x, and geometric numbers.
 
-A uniform real number is known by its first bits. Floats decide where their error cannot matter; else more
-bits are drawn and compared with certified bounds of e^-x. docs/proofs/discrete-gaussian.md.
+A uniform real number is known by its first bits. Floats decide where their error cannot matter; otherwise
+more bits are drawn and compared with certified bounds of e^-x. Proof: docs/proofs/discrete-gaussian.md.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Words = Callable[[int], NDArray[np.uint64]]
-"""Gives so many words of independent fair bits."""
+"""Returns the given number of 64-bit words of independent fair bits."""
 
 
 def system_words(count: int) -> NDArray[np.uint64]:
@@ -29,7 +29,7 @@ def system_words(count: int) -> NDArray[np.uint64]:
 
 
 def seeded_shuffler() -> np.random.Generator:
-    """Seeded by the operating system; for the order in which work is done only, never for an outcome."""
+    """A generator seeded by the operating system; only for the order of work, never for an outcome."""
     return np.random.default_rng()  # seeded, and quick
 
 
@@ -55,7 +55,7 @@ def uniform_below(bound: int, count: int, words: Words) -> NDArray[np.uint64]:
 FloatArray = NDArray[np.float64]
 
 TOLERANCE = 2.0**-45
-"""More than twice the error of `_exponential` and of the exponents it is given, all told."""
+"""More than twice the total error of `_exponential` and of the exponents it is given."""
 
 _FAR = 40.0  # e^-40 is below 2^-57: exponents beyond it make no difference to the floats
 _LOG2_E, _LN_2 = 1.4426950408889634, 0.6931471805599453  # written out: no library's log is trusted
@@ -68,8 +68,8 @@ def flip_coins(
 ) -> NDArray[np.bool_]:
     """True with probability e^-x for each exponent x, independently.
 
-    `exponents` are rounded; `exact_exponent` gives that at an index as it is. Their difference in e^-x
-    has to be at most 6·2^-53.
+    `exponents` are rounded; `exact_exponent` gives the exact one at an index. The two may differ in e^-x
+    by at most 6·2^-53.
     """
     drawn = words(len(exponents))
     lead = _exponential(exponents)
@@ -83,7 +83,7 @@ def flip_coins(
 def _exponential(exponents: FloatArray) -> FloatArray:
     """e^-x with an error of at most 2^-47, from additions and multiplications alone.
 
-    IEEE 754 bounds the rounding of these; nothing need be assumed of a library's exp.
+    IEEE 754 bounds the rounding of these, so nothing is assumed about a library's exp.
     """
     rest = np.minimum(exponents, _FAR)
     halvings = np.rint(rest * _LOG2_E)
@@ -102,7 +102,8 @@ _POWERS_OF_HALF = np.ldexp(1.0, -np.arange(64))  # exact, which a vectorised pow
 def geometric(uniform: NDArray[np.uint64], words: Words) -> NDArray[np.int64]:
     """For each uniform R in [0, 1), of which the first 63 bits are given: how many j ≥ 1 have R < e^-j.
 
-    P(at least j) = e^-j, which is the geometric law. Bits that equal a threshold's first 63 do not decide.
+    P(at least j) = e^-j, which is the geometric law. Where the bits equal a threshold's first 63, more bits
+    are drawn.
     """
     thresholds = _geometric_thresholds()
     place = np.searchsorted(thresholds, uniform)

@@ -1,8 +1,8 @@
 """Gaussian noise on whole numbers: counts, fixed-point sums and influence scores.
 
 Values are refined to a lattice much finer than the noise before discrete Gaussian noise is added.
-The cost is the same, and Gaussian intervals then hold as if it were continuous; on bare integers
-with σ = 0.5 a 95% interval would cover only 79%. docs/proofs/gaussian.md.
+The cost is the same, and Gaussian intervals then hold as if the noise were continuous; on bare integers
+with σ = 0.5 a 95% interval would cover only 79%. Proof: docs/proofs/gaussian.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Where randomness comes from.
+"""The sources of randomness.
 
 `VectorisedNoise` and `OpenDPNoise` draw from the same exact discrete laws on cryptographic generators, the
-first many times faster. `SeededNoise` is for experiments that must be repeatable; whatever it touches is
-marked as not private. `RehearsalNoise` stands in for noise where there are no data.
+first many times faster. `SeededNoise` is for experiments that must be repeatable; its results are marked as
+not private. `RehearsalNoise` replaces noise when a plan is tried without data.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dpxplain.privacy.mechanisms.top_k_samplers import gumbel_top_k, peel_top_k
 
 Values = NDArray[np.int64]
 
-DRAWS_AT_ONCE = 2048  # some 50 ms of OpenDP, which nothing can interrupt
+DRAWS_AT_ONCE = 2048  # about 50 ms in OpenDP, which cannot be interrupted
 
 
 class NoiseSource(Protocol):
@@ -58,9 +58,9 @@ class OpenDPNoise:
 
 
 class VectorisedNoise:
-    """Our own exact samplers (docs/proofs/discrete-gaussian.md, top-k.md), in times the values do not decide.
+    """Our own exact samplers (docs/proofs/discrete-gaussian.md, top-k.md). Values do not affect their time.
 
-    Gaussian noise is drawn before it meets the values; the race for the top k looks at all candidates.
+    Gaussian noise is drawn before it is added to the values; the race for the top k looks at all candidates.
     """
 
     private = True
@@ -100,7 +100,7 @@ class SeededNoise:
 
 
 class RehearsalNoise:
-    """Numbers of the right size where a plan is tried on a table without rows. Not noise, and not private."""
+    """Numbers of the right size, to try a plan on a table without rows. Not noise, and not private."""
 
     private = False
 
@@ -120,11 +120,11 @@ def private_noise(kind: NoiseKind) -> NoiseSource:
 
 
 def draw_gaussian(noise: NoiseSource, measurement: Any, values: Values, scale: float) -> Values:
-    """Values and noise, piece by piece, so that a request can be stopped in between.
+    """Values plus noise, added piece by piece, so that a request can be stopped in between.
 
-    The coordinates' noises are independent and of one scale, so pieces together have the law of the whole;
-    what it costs was asserted for the whole vector when the measurement was authorised. Its map is
-    (distance/scale)²/2, rounded up from exact rationals: ½ at one scale tells that it is this very scale.
+    The coordinates' noises are independent and of one scale, so the pieces together have the law of the
+    whole. `authorise` has checked the cost. The measurement's map is (distance/scale)²/2, rounded up from
+    exact rationals, so exactly ½ at `scale` shows that `scale` is the measurement's own.
     """
     if measurement.map(scale) != 0.5:
         raise InternalError("The scale of the noise differs from the authorised one.")
@@ -139,10 +139,10 @@ def draw_gaussian(noise: NoiseSource, measurement: Any, values: Values, scale: f
 def authorise(
     build: Callable[[float], Any], scale: float, sensitivity: float, rho: float
 ) -> tuple[Any, float]:
-    """The measurement whose cost, by OpenDP's privacy map, is the planned ρ and not a digit more.
+    """The measurement, and its scale, that costs the planned ρ and no more by OpenDP's privacy map.
 
-    OpenDP rounds its map up, so a scale computed in floats can come out a few units in the last place
-    too dear; it is widened until the map agrees.
+    OpenDP rounds its map up, so a scale computed in floats can cost a few units in the last place too much.
+    It is widened until the map agrees.
     """
     insist_on_numbers(scale, sensitivity, rho)
     if not scale <= LARGEST_SCALE:

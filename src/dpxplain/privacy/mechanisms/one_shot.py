@@ -40,7 +40,7 @@ class OneShotPlan:
     rho_select: float
     rho_influence: float
     rho_rank: float
-    lower_share: float = LOWER_SHARE  # the paper's η: of ρ for ranks, the part for their lower bounds
+    lower_share: float = LOWER_SHARE  # the paper's η: the part of the ranks' ρ for their lower bounds
 
     def __post_init__(self) -> None:
         insist_on_numbers(self.k, self.family_size, self.sensitivity, self.lower_share)
@@ -70,7 +70,7 @@ class OneShotPlan:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Part of a request's key. η came later and is left out at its default: older releases stay found."""
+        """Part of a request's key; without a default η, so that releases older than η are still found."""
         numbers = (self.k, self.family_size, self.sensitivity)
         shares = (self.rho_select, self.rho_influence, self.rho_rank)
         later = () if self.lower_share == LOWER_SHARE else (self.lower_share,)
@@ -115,14 +115,14 @@ class OneShotPlan:
         return rank_slack(self._probe_scale(1.0 - self.lower_share), probes, (1.0 + confidence) / 2.0)
 
     def _probe_scale(self, share: float) -> float:
-        """σ of one probe of a predicate's searches, of which one gets this share."""
+        """σ of one probe in the search that gets this share of a predicate's ρ."""
         per_probe = self.rho_rank / self.k * share / rank_probes(self.family_size)
         return gaussian_scale(2 * self.sensitivity, per_probe)
 
     def shortfall(self, confidence: float, *, distinct: bool = False) -> float:
-        """How far below the true k-th highest score a chosen one is at most (docs/proofs/utility.md).
+        """The most that a chosen score is below the true k-th highest (docs/proofs/utility.md).
 
-        With `distinct`, below the highest that was left to choose.
+        With `distinct`, the most that it is below the highest score that was left to choose.
         """
         if self.k == self.family_size:
             return 0.0
@@ -134,12 +134,12 @@ class OneShotPlan:
         return scale * gumbel_shortfall(confidence, self.family_size, self.k)
 
     def rank_reach(self, confidence: float) -> tuple[float, float]:
-        """How far below and above a chosen score its rank interval reaches, at most."""
+        """The most that a chosen score's rank interval reaches below and above the score."""
         probes = rank_probes(self.family_size)
         if probes == 0:
             return 0.0, 0.0
         one_sided = (1.0 + confidence) / 2.0
-        # A probe stops short of the truth if its noise exceeds the slack that it must clear once more.
+        # A probe detects a lead of twice the slack unless its noise exceeds the slack.
         upper, lower = (
             2.0 * rank_slack(self._probe_scale(share), probes, one_sided)
             for share in (1.0 - self.lower_share, self.lower_share)

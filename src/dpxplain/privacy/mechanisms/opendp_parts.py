@@ -1,6 +1,6 @@
 """OpenDP's constructors, imported when a measurement is built: they load slower than most commands run.
 
-Not opendp.prelude: it would import polars, sklearn and more, half a second that nobody needs.
+Not opendp.prelude: it would import polars, sklearn and more, which takes half a second and is not needed.
 """
 
 from opendp import domains, measurements, measures, metrics

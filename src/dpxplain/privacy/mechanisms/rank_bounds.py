@@ -5,8 +5,8 @@ added or removed, so their difference moves by at most 2Δ. Each search makes N 
 (docs/proofs/rank-bounds.md).
 
 Where the sensitivity of an influence is unknown, the same search uses distances in rows: how many rows must
-change before position t might not be beaten any more, 0 where it is not beaten. Their sensitivity is 1
-whatever the influence (docs/proofs/custom-influence.md). Positions are ranks, or gaps between public
+change before the predicate may no longer be ahead of position t, or 0 if it is not ahead. Their sensitivity
+is 1 for every influence (docs/proofs/custom-influence.md). Positions are ranks, or gaps between public
 thresholds.
 """
 
@@ -41,7 +41,7 @@ def bound_ranks(
     noise: NoiseSource,
     lower_share: float = LOWER_SHARE,
 ) -> list[tuple[int, int]]:
-    """A rank interval for each chosen position, all together for `rho`."""
+    """A rank interval for each chosen predicate, all together for `rho`."""
     family = secret.reveal()
     scores = _clamped(family.scores_of(chosen))
 
@@ -62,7 +62,7 @@ def bound_ranks(
 
 
 def _clamped(scores: IntArray) -> IntArray:
-    """Clamping never raises a sensitivity, and keeps leads and their noise inside 64 bits."""
+    """The scores, clamped: this never raises a sensitivity, and keeps leads and noise inside 64 bits."""
     return np.clip(scores, -_LARGEST, _LARGEST)
 
 
@@ -94,7 +94,7 @@ def search_positions(
     per_search = rho / searches
     below = _Probes(change, per_search * lower_share, probes, one_sided, noise, searches)
     above = _Probes(change, per_search * (1.0 - lower_share), probes, one_sided, noise, searches)
-    # "Before t" is "at t − 1 or before": the lower search asks it of t − 1, where a tie counts as yes.
+    # "Before t" is "at t − 1 or before": the lower search asks about t − 1, where a tie counts as yes.
     low, _ = _search(lambda step, t: below.probe(step, behind(t - 1)) >= -below.slack, searches, size)
     _, high = _search(lambda step, t: above.probe(step, ahead(t)) >= above.slack, searches, size)
     ends = np.minimum(low, high).tolist(), np.maximum(low, high).tolist()
@@ -151,7 +151,7 @@ def _search(
 
 POINTS_PER_ROW = 2**20  # lattice points per row: noise is drawn on integers, much finer than one row
 _SURE = 6.0  # σ beyond the slack at which a probe is as good as certain
-_RARE = 14.0  # e^-14: how often a selection may err because distances end at its reach
+_RARE = 14.0  # e^-14: how often a selection may err because distances are capped at its reach
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ def bound_positions(
 def search_reach(
     size: int, searches: int, *, rows: int, rho: float, confidence: float, lower_share: float
 ) -> int:
-    """The distance at which a search is certain anyway; capping there keeps the sensitivity (proof, 5)."""
+    """The distance at which a search is certain; a cap there keeps the sensitivity (proof, section 5)."""
     probes = rank_probes(size)
     if probes == 0:
         return 1

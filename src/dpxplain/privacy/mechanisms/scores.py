@@ -1,8 +1,8 @@
 """The integer scores of a whole family of predicates, stored sparsely.
 
 A predicate that no row of the question's groups satisfies is idle: its influence is 0 whatever the question.
-Families whose declared cells fit in memory have every predicate listed as active, so that no time depends on
-how many are; of larger ones only the active predicates are stored.
+A family whose declared cells fit in memory lists every predicate as active, so that no running time depends
+on how many are. For larger families only the active predicates are stored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LARGEST = 2**52  # up to here float64 holds every whole number and its half
 
 @dataclass(frozen=True)
 class FamilyScores:
-    """`scores` of the `active` predicates (their indices, increasing); the other of `size` score 0.
+    """The scores of `size` predicates: `scores` for the `active` ones (increasing indices), else 0.
 
     >>> family = FamilyScores(np.array([1, 3]), np.array([7, -2]), size=5)
     >>> family.scores_of(range(5)).tolist(), family.at_ranks(np.arange(1, 6)).tolist()
@@ -79,11 +79,10 @@ class FamilyScores:
 
     @cached_property
     def _descending(self) -> IntArray:
-        """The scores in descending order, sorted as distinct numbers in random order: so that the time
-        taken reveals no ties and no order.
+        """The scores in descending order, made distinct and shuffled before sorting.
 
-        A fraction below one half makes equal scores different, and is cut off afterwards. Scores beyond 2^52,
-        which no influence has, count as that.
+        So the time taken reveals no ties and no order. A random fraction below one half makes equal scores
+        different, and is cut off afterwards. Scores beyond ±2^52, which no influence has, are clamped.
         """
         shuffler = seeded_shuffler()
         keys = np.clip(self.scores, -_LARGEST, _LARGEST) + shuffler.random(len(self.scores)) / 2

@@ -1,4 +1,4 @@
-"""Values of an unknown domain, by noisy counts above a threshold: δ-approximate ρ-zCDP.
+"""Releases values of an unknown domain whose noisy counts exceed a threshold: δ-approximate ρ-zCDP.
 
 A value that only one privacy unit has is released with a probability of at most δ, because its noisy count
 must exceed the threshold. docs/proofs/discovery.md has the proof.
@@ -18,7 +18,7 @@ from dpxplain.privacy.mechanisms.gaussian import gaussian_measurement
 from dpxplain.privacy.mechanisms.noise import NoiseSource, authorise, draw_gaussian
 from dpxplain.privacy.normal import normal_quantile
 
-_MOST_STEPS = 64  # that rounding may move the threshold by
+_MOST_STEPS = 64  # the most that rounding may raise the threshold by
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class NoisyValues:
 def threshold_for(changes: int, rho: float, delta: float) -> Threshold:
     """The scale and the threshold for `rho` and `delta`, where neighbours differ by 1 in `changes` counts.
 
-    The least threshold T of which OpenDP's map says that it costs no more: P(1 + N > T) for each of the
-    counts that are 0 on one side, summed.
+    T is the least threshold that costs at most `delta` by OpenDP's map: the sum of P(1 + N > T) over the
+    counts that are 0 on one side.
     """
     distance = math.nextafter(math.sqrt(changes), math.inf)
     _, scale = authorise(gaussian_measurement, gaussian_scale(distance, rho), distance, rho)
@@ -64,10 +64,10 @@ def values_above(
     threshold = threshold_for(changes, rho, delta)
     counted = secret.reveal()
     noisy = draw_gaussian(noise, gaussian_measurement(threshold.scale), counted.units, threshold.scale)
-    # Strictly above: OpenDP's map bounds the tail of whole numbers by that of a Gaussian one below them.
+    # Strictly above: OpenDP's map bounds P(N ≥ T) for whole N by P(Z ≥ T − 1) for a Gaussian Z.
     above_threshold = [(value, count) for value, count in zip(counted.values, noisy.tolist(), strict=True)
             if count > threshold.least]  # fmt: skip
-    above_threshold.sort()  # the order in which they were counted would tell of the rows
+    above_threshold.sort()  # the order in which they were counted would reveal something about the rows
     return NoisyValues(
         tuple(value for value, _ in above_threshold), tuple(float(count) for _, count in above_threshold)
     )

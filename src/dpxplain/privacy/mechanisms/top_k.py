@@ -1,8 +1,8 @@
 """Private selection of the k highest scores (SPEC section 6, mechanism 1).
 
-Gumbel noise on every score and the k highest is the same as k exponential mechanisms, each on what the
-ones before it left. How it is drawn is the noise source's: our race takes a time that does not depend on the
-scores; with `noise = "opendp"` OpenDP chooses, in buckets. docs/proofs/top-k.md.
+Adding Gumbel noise to every score and taking the k highest is the same as k exponential mechanisms, each on
+the scores that are left. The noise source decides how to draw: our race takes a time that does not depend on
+the scores; with `noise = "opendp"` OpenDP chooses, in buckets. Proof: docs/proofs/top-k.md.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def select_distinct(
     noise: NoiseSource,
     repeated_by: Callable[[int], Sequence[int]],
 ) -> list[int]:
-    """k predicates one after the other, each chosen from those that no earlier one makes a repetition.
+    """Indices of k predicates, chosen one after the other, where no choice repeats an earlier one.
 
-    `repeated_by` a chosen predicate are others that are left out from then on; it knows no data. So each of
-    the k choices is an exponential mechanism on a set that follows from what was released, and costs ρ/k
+    `repeated_by` names the predicates to leave out after a choice; it reads no data. So each of the k choices
+    is an exponential mechanism on a set that follows from what was released, and costs ρ/k
     (docs/proofs/top-k.md, section 5). Fewer than k if no more are left.
     """
     candidates: IntArray = np.arange(size)
@@ -57,11 +57,11 @@ def select_distinct(
 
 
 def bucket_rounding(sensitivity: int, k: int, rho: float) -> int:
-    """What the sensitivity grows by because a bucket's score is rounded (docs/proofs/top-k.md).
+    """The increase of the sensitivity because a bucket's score is rounded (docs/proofs/top-k.md).
 
-    Half a unit either way, and 2^-40 of the scale for the floats in the logarithm, which is far more than
-    they can be off; how much it is may depend on the data, so it counts twice. The race rounds nothing, but
-    two formulas for a millionth of the scale would not be worth it.
+    Rounding moves a score by half a unit at most. Another 2^-40 of the scale is far more than the error of
+    the logarithm in floats. Both errors may depend on the data, so they count twice. The race rounds nothing,
+    but a second formula would save only a millionth of the scale.
     """
     return 2 + math.ceil(2 * top_k_scale(2 * sensitivity, 1, rho / k) * 2.0**-40)
 

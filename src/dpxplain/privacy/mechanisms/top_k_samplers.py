@@ -1,16 +1,16 @@
-"""Two exact samplers of the k highest of scores with Gumbel noise. docs/proofs/top-k.md.
+"""Two exact samplers of the k highest scores after Gumbel noise. Proof: docs/proofs/top-k.md.
 
-The race takes a time that the scores do not decide. Each candidate has a uniform real number R, of which 64
-bits are drawn; score/scale − ln(−ln(1 − R)) is its key, and the highest keys win. Floats decide where their
-error cannot matter; else more bits are drawn and compared in certified decimals. Candidates are looked at
-in random order, so that sorting, too, takes a time that only their number and k decide.
+The race takes a time that does not depend on the scores. Each candidate has a uniform real number R, of which
+64 bits are drawn. Its key is score/scale − ln(−ln(1 − R)), and the highest keys win. Floats decide where
+their error cannot matter; otherwise more bits are drawn and compared in certified decimals. Candidates are
+visited in random order, so the time for sorting, too, depends only on their number and k.
 
 Peeling uses OpenDP's own exponential mechanism, and its time depends on the scores. OpenDP samples by
 rejection, which takes long when few of many scores are high. So each choice is made in two steps that
-together are the same: first among buckets of similar scores, a bucket standing with scale·ln Σ exp(score /
-scale) for its members, then among the members. The idle predicates of a family, all of score 0, are a
-bucket that is never even listed (paper, appendix on large domains). The proof shows that this is the exact
-mechanism on scores off by at most a unit.
+together have the same distribution: first among buckets of similar scores, where a bucket's score is
+scale·ln Σ exp(score / scale) over its members, then among the members. A family's idle predicates, all of
+score 0, form a bucket whose members are never listed (paper, appendix on large domains). The proof shows that
+this is the exact mechanism on scores off by at most a unit.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FloatArray = NDArray[np.float64]
 
 _AT_ONCE = 2**16  # candidates: their keys stay in the processor's cache, and a request can stop in between
 _BITS = 64
-_NEAR_ZERO, _NEAR_ONE = np.uint64(2**10), np.uint64(2**64 - 2**12)  # beyond, floats know too little of R
+_NEAR_ZERO, _NEAR_ONE = np.uint64(2**10), np.uint64(2**64 - 2**12)  # outside, floats are too coarse for R
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,8 @@ def _decided(field: _Field) -> Iterator[_Field]:
 def key_bounds(leads: FloatArray, drawn: NDArray[np.uint64]) -> tuple[FloatArray, FloatArray]:
     """Bounds of lead − ln(−ln(1 − R)), for R between drawn/2^64 and (drawn + 1)/2^64.
 
-    The errors (docs/proofs/top-k.md): of the logarithms, of R's position inside its 2^-64, of its
-    rounding, which near 1 is large beside 1 − R, and of the lead's division.
+    They allow for the errors of the logarithms, of R's position inside its 2^-64, of its rounding, which
+    near 1 is large compared with 1 − R, and of the lead's division (docs/proofs/top-k.md).
     """
     middle = drawn * 2.0**-_BITS
     middle += 2.0 ** -(_BITS + 1)
@@ -114,7 +114,7 @@ def key_bounds(leads: FloatArray, drawn: NDArray[np.uint64]) -> tuple[FloatArray
 
 
 def _exact_order(field: _Field, leads: IntArray, scale: float, words: Words) -> list[int]:
-    """The field's candidates, highest key first, with as many bits as that takes."""
+    """The field's candidates, highest key first; draws as many bits as needed."""
     exact_scale = Fraction(scale)
     candidates = [
         _Candidate(index, lead / exact_scale, drawn)
@@ -125,7 +125,7 @@ def _exact_order(field: _Field, leads: IntArray, scale: float, words: Words) -> 
 
 
 class _Candidate:
-    """A key known between two bounds, which further bits bring together."""
+    """A candidate's key between two bounds, which further bits bring together."""
 
     def __init__(self, index: int, lead: Fraction, drawn: int) -> None:
         self.index = index
@@ -192,7 +192,7 @@ def peel_top_k(
 
 
 class _Race:
-    """Who can still be chosen, in buckets one scale wide counted down from the highest score."""
+    """The predicates that can still be chosen, in buckets one scale wide from the highest score down."""
 
     def __init__(self, family: FamilyScores, scale: float) -> None:
         self.family = family
@@ -209,7 +209,7 @@ class _Race:
                 self._put(int(depth[members[0]]), members)
 
     def buckets(self) -> dict[int, int]:
-        """The score that each bucket stands with."""
+        """The score of each bucket."""
         idle = {_IDLE: round(self.scale * math.log(self.idle))} if self.idle else {}
         return self._together | idle
 
@@ -218,7 +218,7 @@ class _Race:
         return scores
 
     def take(self, bucket: int, member: int) -> int:
-        """Take a member of a bucket out of the race, and name it."""
+        """Takes a member of a bucket out of the race and returns its index."""
         members = self._members.pop(bucket)
         del self._together[bucket]
         if len(members) > 1:
@@ -226,7 +226,7 @@ class _Race:
         return int(self.family.active[members[member]])
 
     def take_idle(self, n: int) -> int:
-        """Takes the n-th idle predicate that is still in the race."""
+        """Takes the n-th idle predicate that is still in the race and returns its index."""
         index = self.family.nth_idle(n, self._idle_taken)
         self._idle_taken.add(index)
         self.idle -= 1

@@ -1,8 +1,9 @@
-"""All influences of a family at once under one Gaussian (SPEC section 6, mechanism 2).
+"""Releases all influences of a family at once with Gaussian noise (SPEC section 6, mechanism 2).
 
 One row moves the whole vector of influences by at most Δ₂, however many predicates there are. Half of ρ
-buys that vector, from which the k are chosen and all ranks are bounded; the other half measures the k
-chosen with fresh noise, so that their intervals are independent of the selection (docs/proofs/vector.md).
+pays for that vector, which decides the k chosen predicates and the bounds of their ranks. The other half
+measures the chosen k with fresh noise, so their intervals are independent of the selection
+(docs/proofs/vector.md).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from dpxplain.privacy.mechanisms.scores import FamilyScores, IntArray
 
 @dataclass(frozen=True)
 class VectorPlan:
-    """`sensitivity` of one score; `family_sensitivity` of all scores together, in Euclidean length."""
+    """Shares of ρ; `sensitivity` is for one score, `family_sensitivity` for all, in Euclidean length."""
 
     k: int
     family_size: int
@@ -51,7 +52,7 @@ class VectorPlan:
 
     @property
     def fresh_sensitivity(self) -> float:
-        """k scores cannot move further together than √k times one, nor further than all of them."""
+        """L2 sensitivity of the k chosen scores: at most √k times one score's, and at most that of all."""
         return min(math.sqrt(self.k) * self.sensitivity * (1.0 + 2.0**-50), self.family_sensitivity)
 
     @property
@@ -63,14 +64,14 @@ class VectorPlan:
         return range_quantile(confidence, self.family_size) * self.all_scale
 
     def shortfall(self, confidence: float) -> float:
-        """How far below the true k-th highest score a chosen one is at most (docs/proofs/utility.md)."""
+        """The most that a chosen score is below the true k-th highest (docs/proofs/utility.md)."""
         return gaussian_shortfall(confidence, self.family_size, self.k) * self.all_scale
 
 
 def release_vector(
     secret: Confidential[FamilyScores], plan: VectorPlan, confidence: float, noise: NoiseSource
 ) -> list[Selected]:
-    """Releases all scores, chooses k by them, measures those with fresh noise, and bounds their ranks."""
+    """Releases all scores, chooses k by them, measures these k with fresh noise, and bounds their ranks."""
     all_scores = add_gaussian(
         secret.map(_dense), sensitivity=plan.family_sensitivity, rho=plan.rho_all, noise=noise
     )
