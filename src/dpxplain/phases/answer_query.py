@@ -71,7 +71,7 @@ class QueryPlan(_MeasurementPlan):
         return SharedMeasurement((self.query,), self.rho, self.schema)
 
     def key(self, dataset: OpenDataset) -> str:
-        """How the answer is shown is not part of its identity."""
+        """Identity of the request, without how the answer is shown."""
         return dataset.request_key("query", self.query, self.rho)
 
     @property
@@ -99,7 +99,7 @@ class QueriesPlan(_MeasurementPlan):
         return SharedMeasurement(self.queries, self.rho, self.schema)
 
     def key(self, dataset: OpenDataset) -> str:
-        """The order of the aggregates is not part of its identity."""
+        """Identity of the request, without the order of the aggregates."""
         return dataset.request_key("queries", self.queries, self.rho)
 
     @property
@@ -114,7 +114,7 @@ class QueriesPlan(_MeasurementPlan):
 
 
 def plan_query(query: Query, schema: Schema, rho: float) -> QueryPlan:
-    """The plan of one aggregate: COUNT a count, SUM a sum, AVG half and half; reads no data."""
+    """The plan of one aggregate; reads no data. AVG splits ρ between a count and a sum."""
     plan = QueryPlan(query, check_rho(rho), schema)
     Groups.of(query, schema)
     if not _is_measurable(plan.measurement):
@@ -126,10 +126,10 @@ def plan_query(query: Query, schema: Schema, rho: float) -> QueryPlan:
 
 
 def plan_queries(queries: Sequence[Query], schema: Schema, rho: float) -> QueriesPlan:
-    """The plan of several aggregates, which share what they are measured by; reads no data."""
+    """The plan of several aggregates, which share measured parts; reads no data."""
     plan = QueriesPlan(canonical(queries), check_rho(rho), schema)
     for query in queries:
-        plan_query(query, schema, rho)  # what is refused anyway is refused in the words for one query
+        plan_query(query, schema, rho)  # a query that is refused on its own gets its own error message
     if not _is_measurable(plan.measurement):
         raise BadRequest(
             f"rho={rho!r} is too small for {len(queries)} aggregates.",
@@ -139,7 +139,7 @@ def plan_queries(queries: Sequence[Query], schema: Schema, rho: float) -> Querie
 
 
 def _is_measurable(measurement: SharedMeasurement) -> bool:
-    """Whether every part's noise is inside the range of its numbers and its share can be written down."""
+    """Whether every part's noise stays in the range of numbers and its share of ρ does not round to 0."""
     parts = measurement.measurement
     return all(parts.scale(part) <= LARGEST_SCALE for part in parts.parts) and all(
         spend.rho * UNITS_PER_RHO >= 0.5 for spend in measurement.spends

@@ -1,6 +1,6 @@
 """Phase 2 for the population: what a released answer says beyond the rows that it was computed from.
 
-Post-processing, no budget. docs/proofs/population.md says what is assumed of how the rows were drawn.
+Post-processing, no budget. docs/proofs/population.md states the assumptions about how the rows were drawn.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _KNOWN_TOTAL = 100.0  # rows; the size of a smaller table is not known well enou
 
 @dataclass(frozen=True)
 class PopulationReading:
-    """One aggregate's released values, read as a sample; `moments` is a released variance of its column."""
+    """One aggregate's released values, read as a sample; `moments` is its column's variance, if released."""
 
     release: AnswerRelease
     query: Query
@@ -106,7 +106,7 @@ class PopulationReading:
         return Assessment(estimate, interval, judge(interval, contrast.at_least))
 
     def weigh(self, groups: Sequence[int], confidence: float) -> Callable[[Sequence[float]], Interval]:
-        """The interval of any weighted sum of these groups; what they have in common is computed once."""
+        """A function from weights to the interval of the weighted sum; shared parts are computed once."""
         if self.query.aggregate.kind == "avg":
             means, failure, spread = self._means(groups, confidence)
             return WeightedMeans(means, failure, cluster=self._cluster, spread=spread)
@@ -118,7 +118,7 @@ class PopulationReading:
     def _means(
         self, groups: Sequence[int], confidence: float
     ) -> tuple[list[NoisyMean], float, FloatArray | None]:
-        """The released averages, the error probability left for them, and the most that they spread."""
+        """The released averages, the error probability left for them, and upper bounds of their spread."""
         means = [noisy_mean(self.release, self.query, self.schema, group) for group in groups]
         spread = self._spread(confidence)
         if spread is None:
@@ -134,7 +134,7 @@ class PopulationReading:
 
     @property
     def _largest(self) -> float:
-        """What one row adds to a group at most."""
+        """The value of largest size that one row can add to a group."""
         if self.query.aggregate.kind == "count":
             return 1.0
         grid = self._grid
@@ -156,10 +156,10 @@ class PopulationReading:
         return spread_ends(moments, confidence, cluster=self._cluster)
 
     def _total(self, confidence: float) -> float | None:
-        """The most rows that all groups may have together; None where other rows were drawn as well.
+        """The most rows that all groups may have together; None if the rows drawn are not fixed or not known.
 
-        A filter leaves rows out, and so may a query without groups: how many were drawn is not released.
-        Where units with several rows are drawn, the number of rows is not fixed.
+        A filter leaves rows out, and so may a query without groups: how many were drawn is not released. If
+        a privacy unit may have several rows, the number of rows is not fixed.
         """
         release = self.release
         if self._cluster > 1:

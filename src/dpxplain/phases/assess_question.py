@@ -1,8 +1,7 @@
-"""Phase 2: is the difference real, or could it be privacy noise? And which values of a ratio or share do
-the released values not contradict? Post-processing, no budget (SPEC 5).
+"""Phase 2: is a gap, ratio or share real, or could it be privacy noise? Post-processing, no budget (SPEC 5).
 
-A ratio r is tested by the weighted sum A − r·B, whose interval is that of any question; the interval of the
-ratio has all r for which it contains 0 (Fieller's principle, docs/proofs/ratio.md).
+A ratio r is tested by the weighted sum A − r·B, whose interval is computed as for any question. The interval
+of the ratio holds all r for which that interval contains 0 (Fieller's principle, docs/proofs/ratio.md).
 """
 
 from __future__ import annotations
@@ -46,8 +45,8 @@ def group_estimates(
 ) -> list[tuple[float, Interval, float]]:
     """Every group's value, its interval and the scale of its noise.
 
-    For an average the scale is that of its sum divided by its count, the noise of the ratio to first
-    order; the interval does not rely on it. For a variance it is what a Gaussian of that interval would have.
+    For an average the scale is the first-order noise of its sum divided by its count; the interval does not
+    rely on it. For a variance or quantile it is the scale of a Gaussian with an interval of the same width.
     """
     groups = range(len(release.noisy_sum or release.noisy_count or ()))
     if query.aggregate.kind == "avg":
@@ -113,7 +112,7 @@ def noisy_mean(release: AnswerRelease, query: Query, schema: Schema, group: int)
 
 
 def noisy_moments(release: AnswerRelease, query: Query, schema: Schema) -> NoisyMoments:
-    """The released parts of a variance, of all groups."""
+    """The released parts of a variance, for all groups."""
     assert query.aggregate.column is not None
     assert release.count_scale is not None
     assert release.sum_scale is not None
@@ -156,11 +155,11 @@ Weigh = Callable[[Sequence[float]], Interval]
 """The interval of the weighted sum of a ratio's groups."""
 
 _DOUBLINGS, _HALVINGS = 200, 32
-_LEAST_WEIGHT = 1e-9  # a group with less does not matter to an explanation, which takes no smaller weights
+_LEAST_WEIGHT = 1e-9  # groups with less are left out: no explanation takes less
 
 
 def assess_ratio(ratio: Ratio, estimates: Sequence[float], weigh: Weigh, limits: Interval) -> Assessment:
-    """Estimate, interval and verdict of a ratio; `limits` are public, as 0 to 1 for a share of counts."""
+    """Estimate, interval and verdict of a ratio; `limits` are public, say 0 to 1 for a share of counts."""
     above, below = (
         math.fsum(w * value for w, value in zip(weights, estimates, strict=True))
         for weights in (ratio.numerator, ratio.denominator)
@@ -175,7 +174,7 @@ def assess_ratio(ratio: Ratio, estimates: Sequence[float], weigh: Weigh, limits:
 
 
 def divisor_sign(ratio: Ratio, weigh: Weigh) -> int:
-    """Whether what is divided by is surely above 0, surely below, or neither."""
+    """The divisor's sign by its interval: 1 if all of it is above 0, -1 if below, else 0."""
     least, most = weigh(ratio.denominator)
     return 1 if least > 0.0 else -1 if most < 0.0 else 0
 
@@ -183,7 +182,7 @@ def divisor_sign(ratio: Ratio, weigh: Weigh) -> int:
 def known_divisor(ratio: Ratio, weigh: Weigh, name: str, possible: Collection[int] = (1, -1)) -> int:
     """The sign of the divisor; raises if it may be 0, since the ratio could then be anything.
 
-    A sign that is not among the `possible` ones, such as that of a count below 0, is noise around 0.
+    Also raises if the sign is not `possible`, such as that of a count below 0: this is noise around 0.
     """
     sign = divisor_sign(ratio, weigh)
     if sign not in possible:
@@ -215,7 +214,7 @@ def _ends(ratio: Ratio, value: float, weigh: Weigh, sign: int) -> Interval:
 
 
 def _edge(start: float, direction: float, is_out: Callable[[float], bool]) -> float:
-    """Where values from `start` on begin to be out, found by bisection; infinite if none is found."""
+    """The point from which values beyond `start` are out, by bisection; infinite if none is found."""
     if is_out(start):
         return start
     inner, step = start, max(abs(start), 1e-12) * 1e-3

@@ -1,5 +1,5 @@
-"""Results computed once however many threads ask for them, calls that wait no longer than asked, locks by
-key, and keys that were seen lately.
+"""Helpers for threads: locks by key, a set of recent keys, calls with a time limit, and a cache that computes
+each result once.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class KeyedLocks:
 
 
 class LatestKeys:
-    """The keys that were added last, up to a number.
+    """The newest keys, up to a number. Adding a key again does not make it newer.
 
     >>> keys = LatestKeys(2)
     >>> for key in "abc":
@@ -80,10 +80,9 @@ class LatestKeys:
 
 
 class TimeLimited(Generic[T]):
-    """Calls a function in a thread of its own, and waits for its result no longer than asked.
+    """Calls a function in its own thread, and waits for its result no longer than asked.
 
-    A call that comes while an earlier one still runs waits for the same result, so that a function that hangs
-    keeps one thread and no more.
+    A call during an earlier one waits for the same result, so a function that hangs occupies only one thread.
     """
 
     def __init__(self, function: Callable[[], T], name: str) -> None:
@@ -93,7 +92,7 @@ class TimeLimited(Generic[T]):
         self._lock = threading.Lock()
 
     def __call__(self, seconds: float) -> T:
-        """The result, or what the function raised; TimeoutError if it takes longer."""
+        """Returns the result, or raises the function's exception; TimeoutError if it takes longer."""
         with self._lock:
             if self._running is None or self._running.done():
                 self._running = Future()
@@ -121,10 +120,10 @@ class _Sized:
 
 
 class SizedMemo:
-    """A cache of the latest results, bounded in bytes for each holder and for all holders together.
+    """A cache of the newest results, bounded in bytes for each holder and for all holders together.
 
-    Each is computed once however many threads ask for it; `functools.lru_cache` would compute a result twice
-    when two threads miss at once, and these are scans.
+    Each result is computed once, however many threads ask for it. `functools.lru_cache` would compute it
+    twice if two threads miss at once, and these are scans.
 
     >>> memo = SizedMemo(together=10, each=4)
     >>> for text, holder in (("aaa", "ann"), ("bb", "ann"), ("cc", "bob")):

@@ -1,7 +1,7 @@
-"""An open data set: its declared schema, its engine, what is released of it, and its source of noise.
+"""An open data set: its declared schema, its engine, its ledger, and its source of noise.
 
-Grouped passes are kept, wrapped, for the life of the session, so that a second question on the same
-query scans nothing again. They are never written anywhere.
+Grouped passes are kept in memory, wrapped, up to `KEPT_PASSES`, so that a second question on the same query
+does not scan the data again. They are never written anywhere.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from dpxplain.privacy.mechanisms.noise import NoiseSource, RehearsalNoise
 from dpxplain.sql.parse import parse_condition
 
 Progress = Callable[[str], None]
-"""Called with what is being worked on, to show it to a person."""
+"""Gets a description of the current work, to show it to a person."""
 
 T = TypeVar("T")
 Show = Callable[[Released[R]], T]
-"""Makes a result of a release."""
+"""Turns a release into the caller's result."""
 
-KEPT_FAMILIES = 4 * FAMILY_BYTES  # in bytes, per data set; of one caller, no more than one largest family
+KEPT_FAMILIES = 4 * FAMILY_BYTES  # in bytes, per data set; for one caller, at most FAMILY_BYTES
 KEPT_PASSES = 4 * LARGEST_PASS  # in bytes, per data set
 _PASS_BYTES = 1_000  # of a kept pass, besides its cells
 KEPT_REHEARSALS = 10_000  # kinds of requests, per data set
@@ -90,7 +90,7 @@ class Releaser(Protocol):
     def find_or_measure(
         self, plan: ReleasePlan[R], request: Request, dataset: OpenDataset, show: Show[R, T], look: Hashable
     ) -> T:
-        """The stored release of the identical request, which is free; or reserve, measure and store it.
+        """Finds the release of the identical request, which is free; or reserves, measures and stores it.
 
         `show` turns it into the caller's result, and is rehearsed too. `look` is everything else that `show`
         depends on.
@@ -110,7 +110,7 @@ class OpenDataset:
     version_check: VersionCheck | None = None  # None where the data are not at hand: at a server, or nowhere
     joins: JoinedEngines | None = None  # of private tables; None where the data are not at hand
     caller: str = ""  # for whom families are kept; "" where there is one user only
-    is_rehearsal: bool = False  # passes are of a table without rows
+    is_rehearsal: bool = False  # passes run on a table without rows
     # Shared by everybody who works on the same data set at the same time.
     _rehearsed: LatestKeys = field(default_factory=lambda: LatestKeys(KEPT_REHEARSALS))  # kinds of requests
     _passes: SizedMemo = field(default_factory=lambda: SizedMemo(KEPT_PASSES, KEPT_PASSES))
@@ -130,12 +130,12 @@ class OpenDataset:
 
     @property
     def rows_per_unit(self) -> int:
-        """What one privacy unit may change: every sensitivity is multiplied by it (SPEC section 7)."""
+        """The most rows that count per privacy unit; sensitivities are multiplied by it (SPEC section 7)."""
         return self.schema.privacy.max_rows
 
     @property
     def row_changes(self) -> int:
-        """Rows added and rows removed, counted one by one, between neighbours."""
+        """The most rows added or removed between neighbours; a replaced row counts as both."""
         return self.rows_per_unit * (2 if self.schema.privacy.neighbours == "bounded" else 1)
 
     @property
@@ -146,16 +146,15 @@ class OpenDataset:
     def joining(self, tables: Iterable[str]) -> OpenDataset:
         """This data set with the rows of private tables joined to its own, on the same ledger and budget.
 
-        Everything that is planned on it follows from the joined schema, in which a privacy unit has as many
-        rows as its tables' max_rows multiplied. Reads no data: the tables are opened when they are measured,
-        which is after the charge.
+        Plans follow from the joined schema, whose max_rows is the product of the tables' max_rows. Reads no
+        data: the tables are opened when they are measured, which is after the charge.
         """
         chosen = tuple(name for name in self.schema.private if name in set(tables))
         if chosen == tuple(self.schema.joined):
             return self
         if self.schema.joined:
             raise InternalError("Joined tables cannot be joined again.")
-        # One object for all callers: plans are compared by it.
+        # One object for all callers, because plans are compared by the identity of their schema.
         schema = self._joined.get(chosen)
         schema = schema or self._joined.setdefault(chosen, joined_schema(self.schema, chosen))
         joined = copy.copy(self)
@@ -180,7 +179,7 @@ class OpenDataset:
         return kind in self._rehearsed
 
     def check_unchanged(self) -> None:
-        """Refuses a table that others changed, in a database, since it was opened. Reads no row."""
+        """Refuses a live table whose columns or permissions changed since it was opened. Reads no row."""
         if self.engine is not None and self.engine.is_live:
             self._open_engine.check_unchanged()
 
@@ -188,7 +187,7 @@ class OpenDataset:
         self._rehearsed.add(kind)
 
     def rehearsal(self, releaser: Releaser) -> OpenDataset:
-        """This data set without its rows: nothing measured on it is noisy, and nothing of it is stored."""
+        """This data set without its rows, with fixed numbers in place of noise. Nothing of it is stored."""
         rehearsal = copy.copy(self)
         rehearsal.is_rehearsal, rehearsal.noise, rehearsal.releaser = True, RehearsalNoise(), releaser
         rehearsal.progress = silent
@@ -196,10 +195,10 @@ class OpenDataset:
         return rehearsal
 
     def check_declarations(self, plan: ReleasePlan[Release]) -> None:
-        """Refuses a plan whose sensitivities follow from anything but the declarations of the opened data.
+        """Refuses a plan whose sensitivities do not follow from the declarations of the opened data.
 
-        A plan of another data set may be run here by mistake. The schema, which plans hand out, cannot be
-        changed by any usual means; but if it was, the sensitivities computed from it are wrong.
+        A plan of another data set may be run here by mistake. The schema is immutable by all usual means. If
+        somebody changed it nevertheless, the sensitivities computed from it would be wrong.
         """
         if plan.schema is not self.schema:
             raise InternalError(
@@ -213,7 +212,7 @@ class OpenDataset:
             )
 
     def family(self, query: Query, choice: FamilyChoice) -> Family:
-        """The predicates of a choice, from declarations only; cached, as tabulating many takes a while."""
+        """The predicates of a choice, from declarations only; cached, because large families take a while."""
         checked = check_choice(choice, self.schema, query)
         return self._families.get(
             (*self.schema.joined, query.group_by, query.aggregate.column, checked),
@@ -223,7 +222,7 @@ class OpenDataset:
         )
 
     def asked_order(self, choice: FamilyChoice, is_stored: Callable[[FamilyChoice], bool]) -> FamilyChoice:
-        """The choice with its attributes in declared order, so that their order is no part of a request.
+        """The choice with its attributes in declared order, so that their order does not matter.
 
         Older versions stored requests in the order given; such a release is still found.
         """
@@ -249,7 +248,7 @@ class OpenDataset:
         )
 
     def histogram(self, query: Query, name: str, bins: int) -> Confidential[IntArray]:
-        """Rows of every (group, bin): of a declared column's own bins, or of a `Histogram` query's."""
+        """Rows of every (group, bin), with the bins of a declared column or of a `Histogram` query."""
         groups = Groups.of(query, self.schema)
         grouped = self._grouped(query, ((),) if name == BIN else ((name,),))
         return grouped.map(lambda scanned: histogram(scanned, groups.columns, groups.shape, name, bins))
@@ -303,12 +302,12 @@ class OpenDataset:
     def request_key(self, *parts: object) -> str:
         """Identity of a request: equal requests on equal declarations have equal keys.
 
-        The declared version of the data is part of it; the data themselves are not, nor where they lie or are
-        cached, because whether a request is free must not depend on them. `version_check` makes sure
-        that a version keeps its data.
+        The declared version of the data is part of it. The data, their source and their cache are not,
+        because whether a request is free must not depend on them. `version_check` makes sure that a version
+        keeps its data.
         """
         if not self._declared:
-            # Keys that came later are left out where they are not used, so that older releases stay found.
+            # Schema keys that came later are left out if unused, so that older releases are still found.
             later = ("center", "expression", "groups", "time_zone", "lookup", "joined", "verbatim")
             unused: dict[str, Any] = {
                 name: {"label", "unit", "value_labels"}  # words for people, which change no number
@@ -320,7 +319,7 @@ class OpenDataset:
                 "table": {"source", "cache", "storage"},
                 "columns": unused,
                 "unknown": {name: {"label", "description"} for name in self.schema.unknown} or True,
-                "tables": True,  # all of it that counts is in the lookups of columns
+                "tables": True,  # what matters is in the lookups of the columns
                 "private": {
                     name: {"source", "columns"} if name in self.schema.joined else True
                     for name in self.schema.private
@@ -340,7 +339,7 @@ class OpenDataset:
         self.ledger.close()
 
     def _pass_key(self, kind: str, query: Query, *more: str) -> str:
-        """Identity of a pass, as a digest: a query may be larger than what is kept of its pass."""
+        """Identity of a pass, as a digest, because a query may be larger than its kept pass."""
         parts = [kind, *self.schema.joined, identity(query), *more]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 

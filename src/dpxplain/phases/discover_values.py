@@ -83,9 +83,9 @@ class DiscoveryPlan:
         )
 
     def _check_schema(self, values: tuple[str, ...]) -> None:
-        """Refuses to store values with which the schema could not be written, sent and read again.
+        """Refuses to store values that a schema would lose when it is written and read again.
 
-        Only released values decide, so an error tells no more than the release would.
+        This depends only on values to be released, so an error tells no more than the release would.
         """
         if not values:
             return
@@ -96,7 +96,7 @@ class DiscoveryPlan:
 
 
 def plan_discovery(dataset: OpenDataset, column: str, rho: float, delta: float | None) -> DiscoveryPlan:
-    """Refuses what cannot be discovered; reads no data. By default columns share the declared δ evenly."""
+    """Plans a discovery, or refuses it; reads no data. By default columns share the declared δ evenly."""
     schema, rho = dataset.schema, check_rho(rho)
     if column not in schema.unknown:
         is_known = column in schema.columns
@@ -121,7 +121,7 @@ def plan_discovery(dataset: OpenDataset, column: str, rho: float, delta: float |
 
 
 def even_share(schema: Schema) -> float:
-    """What each column that is to be discovered gets of the declared δ, so that all of them fit."""
+    """The share of the declared δ for each column to be discovered, rounded down so that all shares fit."""
     return math.nextafter(schema.privacy.delta / len(schema.unknown), 0.0)
 
 
@@ -138,7 +138,7 @@ def check_share(dataset: OpenDataset, plan: DiscoveryPlan) -> None:
 
 
 def check_delta(dataset: OpenDataset, plan: DiscoveryPlan) -> None:
-    """Refuses a discovery that the declared δ has no room for, unless it may take over a charge."""
+    """Refuses a discovery that the declared δ has no room for; a charge that it takes over does not count."""
     spent = dataset.ledger.spent_delta(dataset.name, besides=plan.key(dataset))
     declared = dataset.schema.privacy.delta
     if math.fsum((spent, plan.delta)) > declared:
@@ -146,7 +146,7 @@ def check_delta(dataset: OpenDataset, plan: DiscoveryPlan) -> None:
 
 
 def discovery_key(schema: Schema, column: str, seed: int | None = None, attempt: int = 0) -> str:
-    """Identity of a column's discovery: other columns may be declared anew without losing it."""
+    """Identity of a column's discovery, which does not depend on how other columns are declared."""
     table, privacy = schema.table, schema.privacy
     unit = [privacy.unit, privacy.max_rows, privacy.neighbours]
     parts = [KIND, table.name, table.version, unit, column, schema.unknown[column].longest, seed, attempt]
@@ -165,16 +165,16 @@ def with_discovered(schema: Schema, ledger: LedgerView, seed: int | None = None)
 
 
 def known_values(schema: Schema, column: str, ledger: LedgerView, seed: int | None = None) -> tuple[str, ...]:
-    """What somebody has discovered of a column; nothing as long as every discovery found nothing."""
+    """The values that a discovery of the column found; empty if none has found any."""
     return _latest(schema, column, ledger, seed)[1]
 
 
 def _latest(schema: Schema, column: str, ledger: LedgerView, seed: int | None) -> tuple[str, tuple[str, ...]]:
     """The key and values of the discovery that found some; or else the key of the next attempt.
 
-    The ledger releases at most one discovery of a key, so everybody has the same values. An attempt is made
-    only after the one before it was stored, so the last one is found by halving: everybody's requests look
-    it up, and there may be many attempts that found nothing.
+    The ledger releases at most one discovery per key, so everybody has the same values. Each attempt is made
+    only after the one before it was stored, so the last one can be found by bisection. That matters because
+    every request looks it up, and many attempts may have found nothing.
     """
 
     def stored(attempt: int) -> tuple[str, ...] | None:

@@ -1,8 +1,8 @@
 """Phase 3's choices: the mechanism, the ρ for a wanted precision, and the best split of ρ (SPEC 6).
 
-Three mechanisms plan the same explanation from public quantities; `auto` takes what is prepared already,
-which is free, or else the one that predicts the narrowest table. Every interval of every mechanism narrows
-with √ρ, so what a plan predicts at one price tells the price of any other width.
+Three mechanisms plan the same explanation from public quantities. `auto` takes a stored preparation, which is
+free, or else the mechanism that predicts the narrowest table. Every interval of every mechanism narrows with
+√ρ, so the price of a wanted width can be found by bisection.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from dpxplain.privacy.calibration import (
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
 from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE
 
-MOST_CELLS_UNASKED = 300_000  # a second of noise and inference, 4 MB stored; more only by name
+MOST_CELLS_UNASKED = 300_000  # a second of noise and inference, 4 MB stored; more only if asked by name
 MECHANISMS = ("one-shot", "vector", "marginals")
 _Plan = OneShotExplanation | VectorExplanation | MarginalsExplanation
 
@@ -76,7 +76,7 @@ def plan_explanation(
     for other in ("vector", "marginals"):
         try:
             plan = planners[other]()
-        except ExplanationError:  # the family is too large for it
+        except ExplanationError:  # the family is too large, or ρ too small, for it
             continue
         if plan.rho == 0.0:
             return replace(plan, reason="prepared before")
@@ -92,10 +92,10 @@ _CLOSE = 1e-3  # relative; prices are not asked for more exactly
 
 @dataclass(frozen=True)
 class PrecisionGoal:
-    """The precision that a price is looked for: one of these, or several."""
+    """The precision to find a price for: one of these goals, or several."""
 
     relative: float | None = None  # influences within this share of the gap
-    ranks: int | None = None  # places that a rank interval spans
+    ranks: int | None = None  # places between the ends of a rank interval, on average
     precision: float | None = None  # the share of the k shown that are among the true k
 
 
@@ -106,7 +106,7 @@ def plan_for(
     relative_to: float | None,
     mechanism: str = "auto",
 ) -> ExplanationPlan:
-    """The plan of the least ρ that reaches the goal; it is free where a preparation reaches it."""
+    """The plan of the least ρ that reaches all goals. It is 0 only for a `precision` that is prepared."""
     plans = []
     if goal.relative is not None:
         if relative_to is None or not goal.relative > 0:
@@ -188,10 +188,10 @@ def rho_for_precision(
 
 
 def most_wrong(influence: Sequence[float], k: int, shortfall: float) -> int:
-    """How many of k shown are not among the k of the highest influence, at most.
+    """The most of the k shown predicates that may not be among the k with the highest influence.
 
-    A predicate shown wrongly is at most `shortfall` below the k-th; one that is missed is at most that far
-    above the next one.
+    A wrongly shown predicate is at most `shortfall` below the k-th; a missed one is at most that far above
+    the one after the k-th.
 
     >>> [most_wrong([9.0, 8.0, 3.5, 3.0, 1.0], 2, shortfall) for shortfall in (1.0, 4.6, 9.0)]
     [0, 1, 2]
@@ -224,7 +224,7 @@ def _cheapest(
     mechanism: str,
     excess: Callable[[ExplanationPlan], float],
 ) -> ExplanationPlan:
-    """The cheapest plan whose `excess` is at most 1, by bisection: it falls with ρ."""
+    """The cheapest plan whose `excess` is at most 1, by bisection, since `excess` falls with ρ."""
 
     def plan(rho: float) -> ExplanationPlan:
         # Priced as if nothing were stored: a plan that is free already tells no price.

@@ -1,4 +1,4 @@
-"""Phase 3 for an influence of the analyst's own, which has bounds within d rows instead of a sensitivity.
+"""Phase 3 for a custom influence, which has bounds within d changed rows instead of a sensitivity.
 
 Selection, influence intervals and ranks all come from distances in rows, whose sensitivity is 1 whatever the
 influence is (docs/proofs/custom-influence.md).
@@ -38,7 +38,7 @@ from dpxplain.privacy.mechanisms.rank_bounds import (
 )
 
 FURTHEST = 20_000  # rows; bounds are evaluated at every distance up to where the noise no longer matters
-_INFLUENCE_SHARE = 0.5  # both ends of an influence interval say as much
+_INFLUENCE_SHARE = 0.5  # both ends of an influence interval matter equally
 
 
 @dataclass(frozen=True)
@@ -106,10 +106,10 @@ class CustomPlan:
 
     @property
     def shortfall(self) -> int | None:
-        """At most so many rows must change before a chosen predicate may be among the highest k.
+        """The most rows that must change before a chosen predicate may be among the highest k.
 
-        By its bounds, with the plan's confidence, all k at once (docs/proofs/utility.md, section 4). None
-        where that exceeds the distances that are looked at.
+        Judged by its bounds; holds for all k at once with the plan's confidence (docs/proofs/utility.md,
+        section 4). None if it exceeds the distances that are looked at.
         """
         if self.shares.rho_select == 0:
             return 0
@@ -226,7 +226,7 @@ def plan_custom(
     rho, confidence = check_rho(plain(rho)), check_asked_confidence(plain(confidence))
     k, contrast = plain_k(k, family), plain_contrast(contrast, family)
     if is_our_own(influence):
-        # Never the caller's object, whose attributes may be anything: ours, with their plain thresholds.
+        # A new object with the caller's thresholds, as the caller's object may have any attributes.
         influence = RatioInfluence(thresholds=_plain_thresholds(influence))
     elif not dataset.trusted_code:
         raise ExplanationError(

@@ -1,4 +1,4 @@
-"""Explanations read off a prepared answer: any question, any k, any confidence, at no further cost."""
+"""Explanations read from a prepared answer: any question, any k, any confidence, at no further cost."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from dpxplain.privacy.marginals.inference import PreparedGroups, combined_gap, i
 
 @dataclass(frozen=True)
 class MarginalsExplanation(ExplanationPlan):
-    """`stored` is what was prepared before; otherwise `preparation` is what explaining will prepare."""
+    """Uses the `stored` preparation, which is free; without one, explaining first makes `preparation`."""
 
     terms: ExplanationTerms
     preparation: Preparation
@@ -107,7 +107,7 @@ class MarginalsExplanation(ExplanationPlan):
         )
 
     def gap(self, release: ExplanationRelease, confidence: float, method: str) -> Assessment | None:
-        """The table's own gap; at another confidence, what was prepared before tells it anew."""
+        """The table's gap; for another confidence or method, computed again from the stored preparation."""
         if self.terms.ratio is not None or release.gap is None or release.gap_interval is None:
             return None
         if (confidence, method) == (release.confidence, DEFAULT_METHOD):
@@ -144,9 +144,9 @@ class MarginalsExplanation(ExplanationPlan):
     ) -> ExplanationRelease:
         """The table with the ratio in place of the weighted sum A − value·B that explains it.
 
-        Without a predicate's rows the ratio is value + (A − value·B)/B. Both parts hold for all predicates at
-        once with half of the error probability each. No share is told: that of the ratio would need the two
-        parts with all rows as well, and so further halves.
+        Without a predicate's rows the ratio is value + (A − value·B)/B. The intervals of A − value·B and of B
+        hold for all predicates at once, each with half of the error probability. The share removed is left
+        out: it would need both intervals for all rows as well, and so a further split of that probability.
         """
         contrast = self.terms.contrast
         positions = [ratio.groups.index(group) for group in contrast.groups]
@@ -237,7 +237,7 @@ class MarginalsExplanation(ExplanationPlan):
         )
 
     def _unions(self) -> list[tuple[int, list[int]]] | None:
-        """The cells of every predicate; None when they are the cells themselves, one by one."""
+        """The cells of every predicate; None if each predicate is one cell."""
         parts = self.family.parts
         if all(isinstance(part, Conjunctions) for part in parts):
             return None
@@ -249,7 +249,7 @@ class MarginalsExplanation(ExplanationPlan):
 def assess_prepared(
     terms: ExplanationTerms, prepared: PreparedRelease, confidence: float, method: str
 ) -> Assessment:
-    """What Phase 1 and a preparation say together about the question; post-processing of released values."""
+    """The assessment by Phase 1 and a preparation together; post-processing of released values."""
     contrast = terms.contrast
     gap, interval = combined_gap(released_groups(terms, prepared), list(contrast.weights), confidence, method)
     return Assessment(gap, interval, judge(interval, contrast.at_least))
@@ -258,7 +258,7 @@ def assess_prepared(
 def released_groups(
     terms: ExplanationTerms, prepared: PreparedRelease, *, with_answer: bool = True
 ) -> PreparedGroups:
-    """The released cells of the question's groups, with Phase 1's values of them or without."""
+    """The released cells of the question's groups, and Phase 1's values of these groups if `with_answer`."""
     answer, chosen = terms.answer, list(terms.contrast.groups)
     groups = Groups.of(terms.query, terms.family.schema).size
     low, high = (bound * terms.unit for bound in terms.bounds)
@@ -285,7 +285,7 @@ def released_groups(
 
 
 def shifted_ratio(value: float, above: Interval, below: Interval) -> Interval:
-    """All value + a/b with a and b inside their intervals; anything where b may be 0 or less.
+    """The interval of value + a/b for a and b in their intervals; unbounded if b may be 0 or less.
 
     >>> shifted_ratio(2.0, (-4.0, 2.0), (2.0, 4.0)), shifted_ratio(2.0, (1.0, 2.0), (-1.0, 4.0))
     ((0.0, 3.0), (-inf, inf))
@@ -304,6 +304,6 @@ def plan_marginals(terms: ExplanationTerms, dataset: OpenDataset) -> MarginalsEx
         )
     preparation = plan_preparation(terms.query, terms.family, terms.answer, dataset.schema, terms.rho)
     stored = find_prepared(terms.query, terms.family, dataset)
-    # A price above the one paid asks for more precision than is stored.
+    # A higher price than was paid asks for more precision than is stored.
     usable = stored is not None and stored.worth >= terms.rho
     return MarginalsExplanation(terms, preparation, stored if usable else None)

@@ -41,13 +41,13 @@ from dpxplain.privacy.mechanisms.vector import VectorPlan, release_vector
 from dpxplain.privacy.sensitivity import SCORE_GRID, SCORE_SLACK, family_sensitivity, influence_sensitivity
 
 Split = tuple[float, float, float]
-_LEAST_SHARE = 1e-6  # of either bound of a rank: a part that rounds to nothing would not be paid for
-LARGEST_VECTOR = 1_000_000  # each predicate is released, so each takes a draw
+_LEAST_SHARE = 1e-6  # of either rank bound: a part that rounds to nothing would not be paid for
+LARGEST_VECTOR = 1_000_000  # every predicate is released, so each needs a noise draw
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """score = round(influence · 2^20 / sensitivity), so that one unit moves a score by 2^20 + slack."""
+    """score = round(influence · 2^20 / sensitivity), so one privacy unit moves it by at most 2^20 + slack."""
 
     sensitivity: float  # of one influence, in grid units of the aggregated column (rows for COUNT)
     per_score: float  # influence per score, in the unit of the column
@@ -117,12 +117,12 @@ class ScoredPlan(ExplanationPlan):
 
     @property
     def influence_margin(self) -> float:
-        """The slack covers the rounding of scores."""
+        """Half the width of an influence interval; its slack covers the rounding of scores."""
         reach = two_sided_quantile(self.confidence) * self.score_scale + SCORE_SLACK
         return reach * self.scoring.per_score
 
     def _influence_of(self, difference: float) -> float:
-        """A difference of two scores, each of which is rounded."""
+        """A difference of two scores as influence, with slack because both are rounded."""
         return (difference + 2 * SCORE_SLACK) * self.scoring.per_score if difference else 0.0
 
     def measure(self, dataset: OpenDataset) -> ExplanationRelease:
@@ -251,7 +251,7 @@ def too_small(terms: ExplanationTerms) -> ExplanationError:
 
 
 def usable_split(split: object) -> Split | None:
-    """The three shares; none of them so small that its part would round to nothing and not be paid for."""
+    """The three shares; None if one is so small that its part would round to nothing and not be paid for."""
     shares = plain_numbers(split)
     if shares is None or len(shares) != 3:
         return None
@@ -285,7 +285,7 @@ class VectorExplanation(ScoredPlan):
 
     @property
     def rank_reach(self) -> tuple[float, float]:
-        """Noisy scores in an interval are as close as two noises can differ, which they do once more."""
+        """Scores in a rank interval differ by at most one resolution with noise, so by two without it."""
         reach = self._influence_of(2 * self.vector.rank_resolution(self.confidence))
         return reach, reach
 

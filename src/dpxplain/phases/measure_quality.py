@@ -20,7 +20,7 @@ from dpxplain.privacy.calibration import LARGEST_SCALE, gaussian_scale
 from dpxplain.privacy.mechanisms.gaussian import add_gaussian
 from dpxplain.privacy.sensitivity import count_sensitivity, fit_sensitivity
 
-_UNITS_SHARE = 0.1  # of ρ; one unit moves its count by 1 and those of the rows by up to max_rows
+_UNITS_SHARE = 0.1  # of ρ; one unit changes its own count by 1, but counts of rows by up to max_rows
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class QualityPlan:
         return gaussian_scale(self.units_sensitivity, self.rho_units) if self.rho_units else None
 
     def key(self, dataset: OpenDataset) -> str:
-        """Names the discovered columns, which the hash of the declarations leaves out."""
+        """Identity of the request, with the discovered columns, which the declarations' hash leaves out."""
         return dataset.request_key("quality", self.rho, *self.discovered)
 
     @property
@@ -118,9 +118,9 @@ def plan_quality(schema: Schema, rho: float, discovered: Sequence[str] | None = 
 
 
 def find_quality(dataset: OpenDataset) -> tuple[QualityPlan, Released[QualityRelease]] | None:
-    """What was bought last under these declarations, with the plan that counted the same columns. Free.
+    """The latest stored quality, with its plan; None if there is none under these declarations. Free.
 
-    Columns that were discovered since are not counted in it; the counts of the others stay right.
+    It does not count columns that were discovered since; the counts of the others stay right.
     """
     entry = dataset.ledger.latest(dataset.name, "quality")
     stored = None if entry is None else dataset.ledger.get(dataset.name, entry.id)

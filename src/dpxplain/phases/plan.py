@@ -21,7 +21,7 @@ from dpxplain.phases.dataset import OpenDataset, Show, T
 from dpxplain.privacy.intervals import check_asked_confidence
 from dpxplain.privacy.sensitivity import Neighbours
 
-LARGEST_LAYOUT = 400_000_000  # groups × predicates, whatever the data: running out of memory would tell
+LARGEST_LAYOUT = 400_000_000  # groups × predicates; fixed, as running out of memory may tell about data
 SensitivityChoice = Literal["tight", "paper"]
 
 
@@ -53,12 +53,12 @@ class ExplanationTerms:
 
     @property
     def rows_per_unit(self) -> int:
-        """What one privacy unit may change: every sensitivity is multiplied by it (SPEC section 7)."""
+        """The most rows that count per privacy unit; sensitivities are multiplied by it (SPEC section 7)."""
         return self.family.schema.privacy.max_rows
 
     @cached_property
     def bounds(self) -> tuple[int, int]:
-        """Of the aggregated column, in whole grid units; rows count as 0 to 1."""
+        """The aggregated column's bounds, in whole grid units; 0 and 1 for a count."""
         if self.query.aggregate.column is None or self.kind == "count":
             return 0, 1
         grid = self.family.schema.column(self.query.aggregate.column).grid
@@ -103,7 +103,7 @@ def check_terms(terms: ExplanationTerms) -> ExplanationTerms:
 
 
 def plain_k(k: int, family: Family) -> int:
-    """How many predicates are wanted, or a refusal."""
+    """k as a plain number; raises unless it is from 1 to the number of predicates."""
     k = plain(k)
     if type(k) is not int or not 1 <= k <= family.size:
         raise ExplanationError(
@@ -114,7 +114,7 @@ def plain_k(k: int, family: Family) -> int:
 
 
 def plain_contrast(contrast: Contrast, family: Family) -> Contrast:
-    """The weighted groups as sensitivities take them, or a refusal."""
+    """The contrast with plain values; raises if it cannot be explained."""
     groups, weights = tuple(map(plain, contrast.groups)), plain_numbers(contrast.weights)
     at_least = plain_number(contrast.at_least)
     # Beyond these sizes products of weights, values and noise would leave the range of floats.
@@ -124,7 +124,7 @@ def plain_contrast(contrast: Contrast, family: Family) -> Contrast:
             "finite.",
             remedy='Ask answer.why({"A": 1, "B": -1}).',
         )
-    if len(set(groups)) < len(groups):  # sensitivities are for rows that lie in one of the groups at most
+    if len(set(groups)) < len(groups):  # sensitivities assume that a row lies in at most one of them
         raise ExplanationError(
             "A question may use each group only once.", remedy='Ask answer.why({"A": 1, "B": -1}).'
         )
@@ -140,10 +140,10 @@ class ExplanationPlan(ABC):
     """One mechanism, calibrated for one explanation from public quantities."""
 
     mechanism: str
-    reason: str  # why this one, in a few words
+    reason: str  # why this mechanism, in a few words
     terms: ExplanationTerms
-    split: tuple[float, float, float] | None = None  # of a mechanism that shares ρ by choice
-    lower_share: float | None = None  # of a mechanism that searches for ranks: the paper's η
+    split: tuple[float, float, float] | None = None  # for mechanisms whose shares of ρ can be chosen
+    lower_share: float | None = None  # for mechanisms that search for ranks: the paper's η
 
     @property
     def family(self) -> Family:
@@ -184,9 +184,9 @@ class ExplanationPlan(ABC):
     @property
     @abstractmethod
     def shortfall(self) -> float:
-        """How far below the true k-th highest influence a predicate that is shown can be.
+        """How far below the true k-th highest influence a shown predicate can be.
 
-        Of all that are shown, with the plan's confidence (docs/proofs/utility.md).
+        Holds for all shown predicates at once, with the plan's confidence (docs/proofs/utility.md).
         """
 
     @property
@@ -196,21 +196,21 @@ class ExplanationPlan(ABC):
 
     @property
     def selects_distinct(self) -> bool:
-        """Whether the mechanism selects distinct conditions; `shortfall` is then below the best one left."""
+        """Whether the mechanism selects distinct conditions; `shortfall` then refers to the best one left."""
         return False
 
     @property
     def gap_margin(self) -> float | None:
-        """Half the expected width of the gap without a predicate's rows, where the mechanism tells it."""
+        """Half the expected width of the gap without a predicate's rows; None if that is not measured."""
         return None
 
     def gap(self, release: ExplanationRelease, confidence: float, method: str) -> Assessment | None:
-        """The question's number where the explanation tells it better than Phase 1 did."""
+        """The question's number if the explanation knows it better than Phase 1 did; else None."""
         return None
 
     @property
     def imprecision(self) -> float:
-        """The number that `auto` compares: the expected width of the table, in influences and ranks."""
+        """The number that `auto` compares: the influence margin times the rank resolution."""
         return self.influence_margin * max(self.rank_resolution, 1e-300)
 
     @abstractmethod
@@ -222,7 +222,7 @@ class ExplanationPlan(ABC):
         """Whether it would cost nothing, because what it needs is released already."""
 
     def lines(self, release: ExplanationRelease) -> tuple[ExplanationLine, ...]:
-        """The lines of the table, each with what is folded under it."""
+        """The lines of the table, each with the conditions folded under it."""
         return release.lines
 
     @abstractmethod

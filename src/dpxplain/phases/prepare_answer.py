@@ -1,7 +1,7 @@
-"""Prepare once, ask freely: release the marginals of an answer (SPEC section 6, mechanism 3).
+"""Prepares an answer: releases its marginals, which make explanations free (SPEC section 6, mechanism 3).
 
-One row lies in one group and in one cell of each of the t parts, so all groups come at the price of one
-and the sensitivity is plain: √t rows, √t times the largest value. docs/proofs/marginals.md.
+A row lies in one group and in one cell of each of the t parts, so all groups cost as much as one. The
+sensitivity to one row is √t for counts and √t times the largest value for sums (docs/proofs/marginals.md).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dpxplain.privacy.mechanisms.gaussian import add_gaussian
 from dpxplain.privacy.sensitivity import count_sensitivity, mean_sum_sensitivity, sum_sensitivity
 
 MOST_CELLS = 2_000_000  # every cell is released, occupied or not
-_MOST_CHOICES = 32  # that a stored preparation is compared with
+_MOST_CHOICES = 32  # of a family that a stored preparation is compared with
 
 
 @dataclass(frozen=True)
@@ -123,14 +123,14 @@ def preparation_subject(query: Query, dataset: OpenDataset) -> str:
 
 
 def preparation_key(query: Query, family: Family, rho: float, dataset: OpenDataset) -> str:
-    # ρ as the ledger keeps it, so that the entry's own ρ leads back to the key.
+    # ρ as the ledger rounds it, so that the key can be computed from the entry's ρ.
     return dataset.request_key("prepare", query, family.key, rho_of_units(spend_units(rho)))
 
 
 def plan_preparation(
     query: Query, family: Family, answer: AnswerRelease, schema: Schema, rho: float
 ) -> Preparation:
-    """Split ρ between counts and sums by what is released already; reads no data."""
+    """Split ρ between counts and sums by the released answer; reads no data."""
     rho = check_rho(plain(rho))
     overlap = math.sqrt(len(family.parts)) * (1 + 2.0**-50)
     privacy, kind = schema.privacy, query.aggregate.explained
@@ -160,7 +160,7 @@ def plan_preparation(
 
 @dataclass(frozen=True)
 class StoredPreparation:
-    """What was prepared before, cut down to the parts that are asked about."""
+    """A stored preparation, cut down to the parts that are asked about."""
 
     release: PreparedRelease
     entry: Entry
@@ -205,7 +205,7 @@ def _prepared_family(query: Query, family: Family, entry: Entry, dataset: OpenDa
     for choice in islice(_earlier_choices(body, query, dataset.schema), _MOST_CHOICES):
         try:
             prepared = dataset.family(query, choice)
-        except BadRequest:  # of another query, or of the schema of that time
+        except BadRequest:  # it is for another query, or for an older schema
             continue
         if entry.key == preparation_key(query, prepared, entry.rho, dataset):
             return prepared
@@ -213,9 +213,9 @@ def _prepared_family(query: Query, family: Family, entry: Entry, dataset: OpenDa
 
 
 def _earlier_choices(body: Mapping[str, Any], query: Query, schema: Schema) -> Iterator[FamilyChoice]:
-    """The choice of a request as it is now, then as it was before columns were discovered.
+    """The choice of a request by the present schema, then as it was before columns were discovered.
 
-    Without named attributes all columns are meant, and a discovery adds one to them.
+    A choice without named attributes means all columns, and a discovery adds one to them.
     """
     try:
         choice = FamilyChoice.from_request(body, schema)
@@ -242,7 +242,7 @@ def _columns(family: Family) -> dict[object, int]:
 def _cell_order(part: Part, prepared: Part) -> IntArray:
     """Positions of a part's cells in a preparation that names its columns in another order.
 
-    Requests made before the order was left out of their identity were measured in the order they named.
+    Older requests, whose identity included the order, were measured in the order that they named.
     """
     assert isinstance(part, Conjunctions)
     assert isinstance(prepared, Conjunctions)
@@ -252,7 +252,7 @@ def _cell_order(part: Part, prepared: Part) -> IntArray:
 
 
 def _centred_means(answer: AnswerRelease) -> list[float] | None:
-    """Phase 1's means around the middle of the bounds, of groups that are clearly not empty."""
+    """Phase 1's means relative to the middle of the bounds, for groups that are clearly not empty."""
     if answer.noisy_sum is None or answer.noisy_count is None or answer.count_scale is None:
         return None
     sums, counts = np.array(answer.noisy_sum), np.array(answer.noisy_count)

@@ -34,7 +34,7 @@ _FIRST_POLL, _LONGEST_POLL = 0.02, 0.5  # seconds
 class LocalReleaser:
     """Measures at most once: identical requests wait for each other, so that together they pay once.
 
-    Within a process they wait at a lock, and across processes that share a ledger for its entry.
+    Within a process they wait for a lock; across processes that share a ledger, for the entry in it.
     """
 
     def __init__(self, ledger: Ledger, locks: KeyedLocks | None = None) -> None:
@@ -76,7 +76,7 @@ class LocalReleaser:
         self.ledger.abandon(entry.row, ending)
 
     def ending(self, error: BaseException) -> Ending:
-        """Why a measurement ended with this error; in doubt, the data may have decided it."""
+        """Why a measurement ended with this error. If in doubt, FAILED: the data may have caused it."""
         if isinstance(error, LedgerBehind) or (isinstance(error, LedgerUnavailable) and error.may_pass):
             return Ending.LEDGER_LOST
         if isinstance(error, SourceLost):
@@ -84,7 +84,7 @@ class LocalReleaser:
         return Ending.FAILED
 
     def _measure(self, plan: ReleasePlan[R], entry: Entry, dataset: OpenDataset) -> Released[R] | None:
-        """The release, stored; None if another process took over the charge, whose release will do."""
+        """Measures and stores the release; None if another process took over the charge and measures it."""
         try:
             value = plan.measure(dataset)
             self.store(entry, value.to_json())
@@ -109,8 +109,8 @@ def rehearse(
 ) -> None:
     """Runs a plan on a table without rows, up to the result, so that a failure costs nothing.
 
-    After the charge only the data, or something that breaks meanwhile, can make it fail. A kind of request
-    is rehearsed once; afterwards a table that others may change is compared with what was opened.
+    After the charge, only the data or something that breaks meanwhile can make it fail. Each kind of request
+    is rehearsed once. Later requests only check that a live table has kept its columns and permissions.
     """
     parts = repr((type(plan), tuple(dataset.schema.joined), plan.shape, look))
     kind = hashlib.sha256(parts.encode()).hexdigest()  # many are kept, and some are large
@@ -130,7 +130,7 @@ def rehearse(
         ) from None
     except (BadRequest, MemoryError, Stopped):
         raise
-    except Exception as error:  # of no data: there are no rows
+    except Exception as error:  # tells nothing about data: there are no rows
         raise InternalError(
             "This request fails with any data. Nothing was charged.",
             remedy="Please report this, together with the request.",
@@ -158,7 +158,7 @@ def may_not_spend() -> DPXPlainError:
 
 
 class StoredReleaser:
-    """Finds what is stored and measures nothing, so nothing asked of it can spend.
+    """Finds stored releases and measures nothing, so no request can spend.
 
     `refusal` makes a new exception for each request: one raised twice would keep the frames of both.
     """

@@ -42,8 +42,8 @@ from dpxplain.privacy.measured_parts import (
 )
 from dpxplain.privacy.mechanisms.gaussian import add_gaussian
 
-# Means, as distances from the middle of the bounds in units of half their range, squared: half-way out where
-# nothing is known, at a bound in the worst case, and a quarter off the declared typical value.
+# Assumed means, as squared distances from the middle of the bounds in units of half the range: half-way out
+# if nothing is known, at a bound in the worst case, and a quarter away from a declared center.
 _TYPICAL, _WORST, _AROUND_CENTER = 0.25, 1.0, 0.0625
 
 _EVENTS = {"rows": Event.COUNTS, "values": Event.COUNTS, "centred": Event.SUMS, "total": Event.SUMS}
@@ -55,7 +55,7 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Readout:
-    """How an aggregate is made of the measured parts: weighted sums for its count, sum and squares."""
+    """How an aggregate is computed from the measured parts: weighted sums for its count, sum and squares."""
 
     count: Weights | None
     total: Weights | None
@@ -93,7 +93,7 @@ class SharedMeasurement:
         return Aggregate("count") in (query.aggregate for query in self.queries)
 
     def _is_direct(self, column: str) -> bool:
-        """A SUM with nothing to share is measured as it is."""
+        """Whether the column's SUM shares nothing with other aggregates, and so is measured directly."""
         return self._kinds[column] == {"sum"} and not self._counts_rows
 
     @cached_property
@@ -164,7 +164,7 @@ class SharedMeasurement:
 
     @property
     def spends(self) -> tuple[Spend, ...]:
-        """The parts' shares of ρ; NULLs are not among them, as counting them too costs nothing more."""
+        """The parts' shares of ρ; NULLs are not listed, because counting them too costs nothing more."""
         several = len(self.queries) > 1
         parts = [part for part in self.measurement.parts if part.kind != "nulls"]
         amounts = apportion(self.rho, [part.share for part in parts])
@@ -242,7 +242,7 @@ class SharedMeasurement:
         return parts
 
     def _bins(self, column: str) -> tuple[str, Aggregate, tuple[float, ...]]:
-        """Where a column's bins are read, by which aggregate, and their edges, declared or of the bounds."""
+        """The name under which bins are read, the aggregate that reads them, and their edges."""
         declared = self.schema.column(column)
         if not declared.is_summable:
             return column, Aggregate("count"), tuple(declared.edges or ())
@@ -253,7 +253,7 @@ class SharedMeasurement:
         return BIN, Histogram("quantile", column, width), tuple(edge * grid.unit for edge in edges)
 
     def _query_of(self, column: str | None) -> Query:
-        """The query whose pass counts and adds up the column's values; one of those asked, if possible."""
+        """The query whose pass counts and adds up the column's values; an asked one, if possible."""
         queries = [
             query
             for query in self.queries
@@ -353,7 +353,7 @@ class SharedMeasurement:
 
 
 def centred_sums(totals: Confidential[Totals], grid: Grid) -> Confidential[NDArray[np.int64]]:
-    """The sums around the middle of the bounds, in half grid units to keep it whole: Σ(2x − low − high)."""
+    """The sums around the middle of the bounds, in half grid units to stay whole: Σ(2x − low − high)."""
     return totals.map(lambda t: 2 * t.total - (grid.low + grid.high) * t.count)
 
 

@@ -1,7 +1,7 @@
-"""A story of a gap: the condition that is estimated to explain most, within it the next, and what remains.
+"""Breaks a gap down: the condition estimated to explain most, within its rows the next, and what remains.
 
-Read off released marginals of single conditions, of pairs and of triples, at no cost; or paid for by one
-preparation of all of them, whose whole price is reserved before data are read. docs/proofs/story.md.
+A story is read from stored marginals of single conditions, pairs and triples at no cost. Otherwise, one
+preparation of all of them is paid for, and reserved in full before data are read (docs/proofs/story.md).
 """
 
 from __future__ import annotations
@@ -63,17 +63,17 @@ class StoryLine:
 
 @dataclass(frozen=True)
 class _Step:
-    """A line that a story may take."""
+    """A candidate for the next line of a story."""
 
     line: StoryLine
     added: Codes
     inside: RowsOfGroups
     influence: float | None
-    """None of counts and sums where noise may be all that remains of a group, and so all of the influence."""
+    """None for counts and sums if only noise may remain of a group: the influence may then be noise too."""
 
     @property
     def preference(self) -> tuple[bool, bool, float]:
-        """Clear ones first, by influence; then those without it, by how much they lower the number."""
+        """Sort key: clear steps first, then by influence; steps without one come last, by the gap inside."""
         if self.influence is None:
             return self.line.is_clear, False, self.line.inside.estimate
         return self.line.is_clear, True, self.influence
@@ -85,7 +85,7 @@ class ReleasedStory:
 
     gap: Gap
     lines: tuple[StoryLine, ...]
-    entries: tuple[Entry, ...]  # of the preparations it was read off: one, or several
+    entries: tuple[Entry, ...]  # of the preparations it was read from: one or several
     free: bool
     private: bool
 
@@ -101,9 +101,9 @@ class StoryPlan:
 
     @property
     def margins(self) -> tuple[float, float]:
-        """Half the widths to expect of a number of rows and of a gap, at the last step.
+        """Half the expected widths of the intervals of a number of rows and of a gap, at the last step.
 
-        A gap of averages depends on the number of rows: among `TYPICAL_ROWS` in each group.
+        For a gap of averages, which depends on the number of rows, each group has `TYPICAL_ROWS`.
         """
         last, weights = len(self.families) - 1, self.terms.contrast.weights
         noise: Preparation | PreparedRelease | None = self.preparation
@@ -124,7 +124,7 @@ class StoryPlan:
         return rows, expected_mean_gap_margin(np.array(weights), group, self._failure(last))
 
     def run(self, dataset: OpenDataset, request: Request | None) -> ReleasedStory:
-        """The story from what is stored, which is free; or reserve, measure and store, then read."""
+        """Reads the story from stored preparations, which is free; or first reserves, measures and stores."""
         if self.stored:
             # Levels may share an entry, whose price was paid once.
             entries = tuple({part.entry.id: part.entry for part in self.stored}.values())
@@ -185,7 +185,7 @@ class StoryPlan:
         inside = rows_with(e, index)
         rest = rows_without(e, index) if number == 0 else among.without(inside)
         gap, gap_of_rest = (gap_among(e, weights, rows, failure) for rows in (inside, rest))
-        # Counts and sums of the parts add up; of averages, the two intervals must lie apart.
+        # Counts and sums of the parts add up. For averages, the two intervals must lie apart.
         clear = gap_of_rest.interval[1] < parent.interval[0] if is_average else gap.interval[0] > 0
         own = Predicate(tuple(part for part in predicate.conditions if part.column in added))
         noise = -normal_quantile(failure / 2.0) * rest.count_scale
@@ -197,10 +197,10 @@ class StoryPlan:
         )
 
     def _failure(self, number: int) -> float:
-        """How often a statement of a level may fail: levels share 1 − γ, and so does all that each may say.
+        """The error probability of one statement: levels share 1 − γ evenly, and so do a level's statements.
 
-        Of each of its conjunctions: the gap and the number of the rows that meet it, and of the rows that
-        fail it although they meet all its other conditions, one of which is the latest: so many each.
+        These are a gap and a number of rows: for all rows; for the rows that meet each conjunction; and for
+        the rows that fail only one of its conditions, the latest one, which may be any of them.
         """
         conditions = number + 1
         statements = 2 + 2 * (1 + conditions) * self.families[number].size
@@ -231,7 +231,7 @@ def children(family: Family, codes: Codes) -> Iterator[tuple[int, Codes]]:
 def plan_story(
     terms: ExplanationTerms, dataset: OpenDataset, choice: FamilyChoice, levels: int | None, rho: float | None
 ) -> StoryPlan:
-    """Finds what is prepared, or plans what has to be; reads no data. `terms` are of the first level."""
+    """Finds stored preparations, or plans a new one; reads no data. `terms` are of the first level."""
     most = min(MOST_LEVELS, len(terms.family.parts))
     levels = plain(levels)
     if levels is not None and (type(levels) is not int or not 1 <= levels <= most):
@@ -266,7 +266,7 @@ def _prepared_story(
     *,
     needs_all: bool,
 ) -> StoryPlan:
-    """As many levels as are prepared."""
+    """The plan of as many levels as are prepared."""
     families: list[Family] = []
     stored: list[StoredPreparation] = []
     for number in levels:

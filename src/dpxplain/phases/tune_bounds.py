@@ -1,6 +1,6 @@
 """Private histograms from which the bounds of columns and max_rows are chosen (docs/proofs/tuning.md).
 
-Measured once and stored; every proposal is read from it at no further cost.
+Measured once and stored; every proposal is read from them at no further cost.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dpxplain.privacy.mechanisms.gaussian import add_gaussian
 from dpxplain.privacy.sensitivity import count_sensitivity, fit_sensitivity
 
 KIND = "tune"
-_UNITS_SHARE = 0.1  # of ρ; one unit moves its count by 1 and those of the rows by up to max_rows
+_UNITS_SHARE = 0.1  # of ρ; one unit changes its own count by 1, but counts of rows by up to max_rows
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class TuningPlan:
 
 
 def plan_tuning(schema: Schema, rho: float, columns: Sequence[str] = ()) -> TuningPlan:
-    """Refuses what cannot be tuned, and splits ρ; reads no data. By default all columns with bounds."""
+    """Splits ρ, or refuses what cannot be tuned; reads no data. By default for all columns with bounds."""
     rho = check_rho(rho)
     chosen = _named(schema, columns) or _bounded(schema)
     has_units = bool(tuned_sizes(schema))
@@ -130,9 +130,9 @@ def plan_tuning(schema: Schema, rho: float, columns: Sequence[str] = ()) -> Tuni
 
 
 def _bounded(schema: Schema) -> tuple[str, ...]:
-    """The columns of numbers that are clamped and may have narrower bounds.
+    """The numeric columns whose bounds may become narrower.
 
-    What an expression computes follows from other columns.
+    Expressions are left out, because their bounds follow from other columns.
     """
     return tuple(
         name

@@ -38,7 +38,7 @@ class VersionCheck:
         return DataState(self.version, None if self._opened is not None else self._source.digest())
 
     def is_replaced(self) -> bool:
-        """Whether the source holds other data now than were read."""
+        """Whether the source now holds other data than were read."""
         return self._source.is_replaced(self._fits)
 
     def present_state(self) -> str | None:
@@ -46,9 +46,9 @@ class VersionCheck:
         return self._source.present_state()
 
     def take_old_charges(self) -> None:
-        """Opens the version if all charges are of a time when ledgers kept no fingerprints.
+        """Opens the version if there are charges, all from before ledgers stored fingerprints.
 
-        Those charges count as the version's own, because their data are not known any more.
+        These charges count as the version's own, because their data are no longer known.
         """
         if self._versions.has_charges_of_unknown_data(self._dataset):
             digest = self._source.digest()
@@ -74,14 +74,14 @@ class VersionCheck:
             return True
 
     def _fits(self, digest: ContentDigest) -> bool:
-        """Whether a content found later is the one that was read."""
+        """Whether content found later is the content that was read."""
         if self._opened is not None:
             return self._opened.fits(digest)
         return digest == self._source.digest()
 
 
 def recognised_by(versions: DataVersions, dataset: str, version: str) -> Recognised:
-    """Whether files in some state are known to be the version's data, so that they need not be digested."""
+    """Makes a test whether files in a state are known as the version's data and need not be digested."""
     opened = versions.get(dataset, version)
     return lambda state: opened is not None and versions.recognises(opened, state)
 
@@ -112,7 +112,7 @@ class VersionedLedger:
         return self._ledger.entry(dataset, id)
 
     def find(self, dataset: str, key: str) -> tuple[Entry, str] | None:
-        """The entry found is of the declared version, which is part of the key."""
+        """Finds entries of the declared version only, because the version is part of the key."""
         self._version_check.check()
         return self._ledger.find(dataset, key)
 
@@ -133,5 +133,5 @@ class VersionedLedger:
         self._ledger.close()
 
     def _is_of_version(self, entry: Entry) -> bool:
-        """Whether an entry is of the version; of entries that older programs wrote, only the key tells."""
+        """Whether an entry may be of the version; older programs recorded none, so only the key tells."""
         return entry.version in (None, self._version_check.version)

@@ -98,12 +98,12 @@ class RemoteLedger:
         return 0.0
 
     def keep_preparations(self, preparations: Sequence[Mapping[str, Any]]) -> None:
-        """Remembers what the server says is prepared of a query."""
+        """Remembers the preparations that the server names for a query."""
         for prepared in preparations:
             self._preparations[prepared["subject"]] = list(map(_entry, prepared["entries"]))
 
     def add_preparation(self, subject: str, entry: Entry, text: str) -> None:
-        """Remembers a preparation of this session's own."""
+        """Remembers a preparation that this session bought or read."""
         self._releases[entry.id] = entry, text
         preparations = self._preparations.get(subject)
         if preparations is not None and all(other.id != entry.id for other in preparations):
@@ -133,7 +133,7 @@ class RemoteLedger:
         return self._keep(body)
 
     def _keep(self, body: Mapping[str, Any]) -> tuple[Entry, str]:
-        """Remembers a release, and what the server says is prepared of it."""
+        """Remembers a release, and the preparations that the server names with it."""
         release = _entry(body["entry"]), str(body["release"])
         self._releases[release[0].id] = release
         self.keep_preparations(body.get("preparations", ()))
@@ -185,11 +185,11 @@ class RemoteReleaser:
 
 
 class RemoteDataset(OpenDataset):
-    """A data set at a server: plans, prices, verdicts and tables are made here, releases come from there."""
+    """A data set at a server. Plans, prices, verdicts and tables are made here; the server sends releases."""
 
     def __init__(self, server: DatasetServer, details: Mapping[str, Any], progress: Progress) -> None:
         declared = details["schema"]
-        if not isinstance(declared, dict):  # a text would be opened as a file of this machine
+        if not isinstance(declared, dict):  # a string would be opened as a file on this machine
             raise not_a_server()
         ledger = RemoteLedger(server)
         if "quality" in details:
@@ -204,7 +204,7 @@ class RemoteDataset(OpenDataset):
 
 
 class RemoteCuratorDataset(RemoteDataset):
-    """A curator's: true values come from the server, which records that they were looked at."""
+    """A curator's data set. True values come from the server, which records that they were looked at."""
 
     def answer_truth(self, answer: Answer) -> Truth:
         # By its expression: the query may have been stored under other names.
@@ -237,7 +237,7 @@ def _truth_path(answer: Answer | Answers) -> str:
 
 
 def _with_infinities(row: Record) -> Record:
-    """A row of true values with its infinities, which JSON has as null."""
+    """A row of true values with its infinities (and NaN), which JSON has as null."""
     columns = TruthColumns.of(row)
     if columns is None:
         gap = [row.get("gap_without_low"), row.get("gap_without_high"), row.get("gap_without_covered")]

@@ -100,7 +100,7 @@ class DatasetServer:
         return self._send("POST", self._dataset_path(path), body, timer)
 
     def release(self, kind: str, body: Mapping[str, Any], progress: Progress) -> Any:
-        """A release with its ledger entry; preparing and explaining are jobs, and are waited for."""
+        """A release with its ledger entry. Preparing and explaining run as jobs; this waits for their end."""
         timer = RetryTimer()
         while True:
             try:
@@ -200,7 +200,7 @@ class _JobInterrupted(Exception):
 
 
 class RetryTimer:
-    """Bounds the time that one request spends in pauses; they double where the server asks for none."""
+    """Limits the time that one request spends in pauses, which double unless the server sets them."""
 
     def __init__(self) -> None:
         self._left = LONGEST_PATIENCE
@@ -314,7 +314,8 @@ _CA_REMEDY = "Pass ca=FILE, or set DPXPLAIN_CA or SSL_CERT_FILE, with the issuer
 def verification(ca: str | Path | None) -> ssl.SSLContext | bool:
     """How to check a server's certificate: against `ca`, DPXPLAIN_CA or SSL_CERT_FILE, in this order.
 
-    Without any, against the authorities that browsers know. The same for servers on this machine.
+    Without any of these, SSL_CERT_DIR is used, or else the authorities that browsers know. Servers on this
+    machine are checked in the same way.
     """
     file = ca or os.environ.get(CA_VARIABLE) or os.environ.get("SSL_CERT_FILE")
     folder = os.environ.get("SSL_CERT_DIR")
@@ -331,7 +332,7 @@ def verification(ca: str | Path | None) -> ssl.SSLContext | bool:
 
 
 def certificate_problem(error: BaseException, home: str) -> Unavailable | None:
-    """What is wrong with the server's certificate, if that is why no connection came about."""
+    """The error about the server's TLS or certificate, if that is why the connection failed; else None."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLError):
         cause = cause.__cause__ or cause.__context__

@@ -10,16 +10,16 @@ from typing import Any
 from dpxplain.render.layout import label_lines
 from dpxplain.words import numbers
 
-WIDE, PHONE, NARROW = 500, 320, 420  # plot widths; up to a narrow one the labels stand above their rows
+WIDE, PHONE, NARROW = 500, 320, 420  # plot widths; up to NARROW, labels are drawn above their rows
 
 # Mid-tones with a contrast of at least 3 to both white and near-black (blue and orange, as Okabe and Ito).
 ABOVE, BELOW, QUIET, INK, PAPER = "#2b7bba", "#c9641c", "#7d8590", "#24292f", "#ffffff"
-# Of the same widths everywhere: texts are also measured where they will not be drawn.
+# Fonts with the same letter widths: texts are measured on one machine and drawn on another.
 FONT = "'Helvetica Neue', Arial, 'Liberation Sans', sans-serif"
 
-# Plain values, as Vega-Lite's JSON has them: a server sends them on and nobody waits for a charting library.
+# Vega-Lite's JSON as plain values, which a server can send without loading a charting library.
 Spec = dict[str, Any]
-Position = Callable[[str], Spec]  # where on the x axis a field stands
+Position = Callable[[str], Spec]  # the x position of a field
 
 
 class Rows:
@@ -27,7 +27,7 @@ class Rows:
 
     def __init__(self, labels: Sequence[str], values: Sequence[dict[str, Any]], width: int) -> None:
         self.phone = width <= NARROW
-        # Zero-width spaces keep rows apart that people would read the same.
+        # Different numbers of zero-width spaces keep rows with equal labels apart.
         lines = [label_lines(numbers.clean(text), 34 if self.phone else 32) for text in labels]
         self.data = [
             value | {"row": "\u200b" * i, "label": "\n".join(text), "lines": len(text)}
@@ -37,12 +37,12 @@ class Rows:
         self.height = (30 + 15 * self.most_lines) if self.phone else max(28, 12 + 15 * self.most_lines)
 
     def plot(self, layers: list[Spec], width: int, height: int | None = None) -> Spec:
-        """The layers over each other; a layer with data of its own is not about the rows."""
+        """The layers drawn over each other. A layer with its own data is not drawn per row."""
         tall: Any = {"step": self.height} if height is None else height
         return {"data": {"values": self.data}, "layer": layers, "width": width, "height": tall}
 
     def line(self, value: float, x: Position) -> Spec:
-        """The bold reference line; on a phone it stops where row names stand in its way."""
+        """The bold reference line. On a phone it is one tick per row, so that it does not cross labels."""
         if not self.phone:
             return reference_line(value, x)
         mark = {"type": "tick", "size": 20, "thickness": 3, "opacity": 1, "color": INK}
@@ -70,15 +70,15 @@ class Rows:
         ]
 
     def thin_line(self, x: Position) -> Spec:
-        """What holds in general, behind the interval that holds in these data."""
+        """A thin line for the interval in general, drawn behind the interval for these data."""
         tip = [nominal("label", title="of"), nominal("in_general", title="in general")]
         mark = {"type": "rule", "strokeWidth": 1}
         return layer(mark, x=x("general_low"), x2={"field": "general_high"}, color=COLOR, tooltip=tip)
 
     def labels(self, aside: int = 0) -> list[Spec]:
-        """Row names, left of the plot or, on a phone, above their rows with `aside` at the right end."""
+        """Row labels: left of the plot or, on a phone, above the rows, with other texts ending at `aside`."""
         text: Spec = {"type": "text", "fontSize": 13, "lineHeight": 15, "lineBreak": "\n", "color": INK}
-        # A text of several lines hangs from its first one, so each number of lines is lifted by itself.
+        # A text is anchored at its first line, so labels are lifted by their number of lines.
         lifted = [(n, {"filter": f"datum.lines == {n}"}) for n in range(1, self.most_lines + 1)]
         if not self.phone:
             return [
@@ -90,7 +90,7 @@ class Rows:
                 )
                 for n, of_lines in lifted
             ]
-        halo = text | {"stroke": PAPER, "strokeWidth": 5, "strokeJoin": "round"}  # over the grid behind it
+        halo = text | {"stroke": PAPER, "strokeWidth": 5, "strokeJoin": "round"}  # hides the grid behind it
         ends = [("left", 0, "label"), *([("right", aside, "aside")] if aside else [])]
         return [
             layer(
@@ -134,7 +134,7 @@ def general_mark(
 
 
 def _drawn(interval: tuple[float, float], domain: tuple[float, float]) -> list[float]:
-    """The ends of the interval's line: an infinite one is drawn out to the end of the axis."""
+    """The ends of the interval's line. An infinite end is drawn at the end of the axis."""
     return [end if math.isfinite(end) else edge for end, edge in zip(interval, domain, strict=True)]
 
 
@@ -162,7 +162,7 @@ def reference_line(value: float, x: Position) -> Spec:
 
 
 def x_position(title: str | list[str], ends: tuple[float, float], axis: Spec) -> Position:
-    """Positions on one x axis; every layer says the same about it, so that they share it."""
+    """Positions on one x axis. All layers get the same axis definition, so that they share the axis."""
     scale = {"domain": list(ends), "nice": False, "zero": False}
     return lambda field: {
         "field": field,
@@ -207,7 +207,7 @@ def x_axis(form: str | None = None, ticks: int | list[int] = 6, unit: numbers.Un
 
 
 def styled(chart: Spec) -> Spec:
-    """Calm, without frames, and on whatever paper it is put."""
+    """The chart with the common style: no frames and a transparent background."""
     config = {
         "background": "transparent",
         "font": FONT,

@@ -1,8 +1,8 @@
-"""Charts of answers, questions and explanations as Vega-Lite: dots with intervals, never bars; and as
-Altair objects, for a notebook's user to change, combine and save.
+"""Charts of answers, questions, explanations and stories as Vega-Lite: dots with intervals, and bars only for
+shares of a gap. Notebook users also get them as Altair objects, to change, combine and save.
 
-Colours are told apart with any colour vision and on light or dark paper; what is unclear is also hollow and
-labelled, so that nothing depends on colour alone.
+The colours can be told apart with any colour vision and on light or dark paper. Unclear values are also drawn
+hollow, so that nothing depends on colour alone.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ from dpxplain.words.declarations import footnotes
 from dpxplain.words.explanations import effect_text, relative_text, short_effects
 
 MOST_GROUPS = 40
-_FURTHEST_SHARE = 2.0  # of the gap: beyond twice of it an interval is cut
-_PERCENT = ".3~%"  # 12.5%, as d3 writes it
+_FURTHEST_SHARE = 2.0  # of the gap: intervals are cut at twice the gap
+_PERCENT = ".3~%"  # a D3 format, as in 12.5%
 
 
 @singledispatch
@@ -67,7 +67,7 @@ def answer_chart(
     width: int = WIDE,
     most: int = MOST_GROUPS,
 ) -> Any:
-    """One row per group, at most so many: its released value and interval on a common axis."""
+    """One row per group, at most `most`: its released value and interval on a common axis."""
     return styled(_dots(answer, answer.rows if rows is None else rows, highlight, width, most))
 
 
@@ -79,9 +79,9 @@ def answers_chart(
     width: int = WIDE,
     most: int = MOST_GROUPS,
 ) -> Spec:
-    """The same for each of several aggregates, below each other: they have no axis in common.
+    """One answer chart per aggregate, below each other, each with its own axis.
 
-    All of them have their `groups` in one order, as given.
+    `groups` is the order of the rows in all of them.
     """
     parts = []
     for part in answers.answers:
@@ -143,14 +143,14 @@ def _interval_writer(figures: numbers.Figures | None) -> Callable[[float, float]
 
 
 def _group_text(answer: Answer, row: AnswerRow) -> str:
-    """The group as tables name it: with what each value stands for."""
+    """The group as tables name it, with the declared labels of its values."""
     columns = [answer.schema.column(name) for name in answer.groups.columns]
     return ", ".join(c.text(value) for c, value in zip(columns, row.group, strict=True)) or row.label
 
 
 @chart.register
 def question_chart(question: Question, *, width: int = WIDE) -> Spec:
-    """The interval of the gap against the constant asked about, which is a bold line."""
+    """The interval of the gap, and a bold line at the constant asked about."""
     constant = question.contrast.at_least
     general = question.in_general
     unit = question.unit
@@ -178,7 +178,7 @@ def question_chart(question: Question, *, width: int = WIDE) -> Spec:
 
 @chart.register
 def explanation_chart(table: Explanation, *, width: int = WIDE) -> Spec:
-    """The share of the gap that each condition removes; or influence and rank, if the table is by these."""
+    """The share of the gap that each condition removes; or influence and rank if sorted by these."""
     return influence_chart(table, width=width) if table.by_influence else share_chart(table, width=width)
 
 
@@ -224,7 +224,7 @@ def influence_chart(table: Explanation, *, width: int = WIDE) -> Spec:
 
 @chart.register
 def story_chart(story: Story, *, width: int = WIDE) -> Spec:
-    """The tree from top to bottom: the gap among each part of the rows, against that of all of them."""
+    """The tree from top to bottom: the gap in each part of the rows, with a bold line at the whole gap."""
     branches, name = tree(story), story.question.measured
     gaps = [(branch.gap.interval, branch.gap.estimate) for branch in branches]
     ends = padded(*_span(gaps, story.gap.estimate))
@@ -242,7 +242,7 @@ def story_chart(story: Story, *, width: int = WIDE) -> Spec:
 
 
 def _with_footnotes(title: str | list[str], answer: AnswerLike, width: int) -> list[str]:
-    """The axis title, and below it what the numbers are of: a chart is passed on without its text."""
+    """The axis title, and below it how the numbers were counted: people pass charts on without their text."""
     limit = width // 7  # letters that have room below the plot
     titles = [title] if isinstance(title, str) else title
     lines = [line for text in titles for line in text_lines(text, width // 6)]
@@ -307,7 +307,7 @@ def _ranks(table: Explanation, width: int, whole: int) -> Spec:
         x=x("low"),
         x2={"field": "high"},
     )
-    # In a column of its own at the right: beside its interval a label could leave the plot.
+    # In its own column at the right, because a label beside its interval could leave the plot.
     text = layer(
         {"type": "text", "align": "left", "fontSize": 12, "color": INK},
         x={"value": width + 14},
@@ -319,7 +319,7 @@ def _ranks(table: Explanation, width: int, whole: int) -> Spec:
 def _verdict_mark(
     question: Question, interval: tuple[float, float], verdict: Verdict, domain: tuple[float, float]
 ) -> dict[str, Any]:
-    """An interval of the question's number, coloured and labelled by what it says."""
+    """An interval of the question's number, coloured and labelled by its verdict."""
     unclear, unit, estimate = verdict is Verdict.UNCLEAR, question.unit, question.estimate
     color = {Verdict.REAL: ABOVE, Verdict.REVERSED: BELOW, Verdict.UNCLEAR: QUIET}[verdict]
     text = unit.number(estimate, interval[1] - interval[0]) + (" · unclear" if unclear else "")
@@ -332,7 +332,7 @@ _REMEDY = "pip install 'dpxplain[charts]'. Printed tables and reports have their
 
 
 def altair_chart(result: object) -> Any:
-    """The result's chart as the kind of `altair.Chart` that it is."""
+    """The result's chart as an Altair object: a layered or a concatenated chart."""
     try:
         import altair
     except ImportError:
@@ -345,7 +345,7 @@ def altair_chart(result: object) -> Any:
 
 @cache
 def _offline(kind: type[Any]) -> type[Any]:
-    """The same kind of chart, which a notebook shows as SVG: Altair's own way fetches scripts from a network.
+    """The chart class, shown as SVG in a notebook: Altair's own display fetches scripts from the network.
 
     A renderer that the user chose (`altair.renderers.enable`) stays in force.
     """

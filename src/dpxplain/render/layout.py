@@ -1,4 +1,4 @@
-"""What a result shows, before it is known where: sentences, one table, one row of marks per line.
+"""The content of a displayed result, wherever it is shown: sentences, tables, and marks per table row.
 
 The modules `views_*` build these; `terminal` and `notebook` draw them.
 """
@@ -16,7 +16,7 @@ from dpxplain.model.contrast import Verdict
 from dpxplain.model.finding import Finding
 
 MOST_ROWS = 20
-MOST_LINES = 6  # of a row's name in a chart
+MOST_LINES = 6  # per row label in a chart
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Axis:
     labels: tuple[str, str, str]  # at the low end, the reference and the high end
 
     def place(self, value: float, width: int) -> int:
-        """The character column of a value; what lies outside is drawn at the edge."""
+        """The character column of a value; values outside are drawn at the edge."""
         share = (value - self.low) / (self.high - self.low)
         return round(max(0.0, min(1.0, share)) * (width - 1))
 
@@ -59,9 +59,9 @@ class Grid:
     rows: tuple[tuple[str, ...], ...]
     marks: tuple[Mark, ...] = ()
     axis: Axis | None = None
-    one_line: bool = False  # the plot is given up before any cell is broken into lines
+    one_line: bool = False  # drop the plot rather than break a cell into lines
     more: str = ""  # what was left out: "… and 480 more groups"
-    folded: str = ""  # the rows stand under this heading, to be opened: "5 candidates, too noisy to tell"
+    folded: str = ""  # the rows are folded under this heading: "5 candidates, too noisy to tell"
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ class View:
     alt: str = ""  # the chart in words, if the result has one
 
 
-_FURTHEST = 1e307  # an axis ends here at the latest: differences of larger numbers are no floats
-_NEAREST = 1e-290  # an axis is at least so long: ratios to shorter ones are no floats
+_FURTHEST = 1e307  # an axis ends here at the latest: differences of larger numbers may overflow
+_NEAREST = 1e-290  # an axis is at least this long: ratios to shorter ones may overflow
 
 
 @singledispatch
@@ -126,7 +126,7 @@ def nice(low: float, high: float) -> tuple[float, float]:
     """
     size = 10.0 ** math.floor(math.log10(high - low))
     step = size if (high - low) / size >= 5 else size / 2 if (high - low) / size >= 2 else size / 5
-    # Dividing by the reciprocal keeps ends such as 0.3 free of rounding dust.
+    # Formatting to 12 digits keeps ends such as 0.3 free of rounding errors.
     return tuple(float(f"{f(end / step) * step:.12g}") for f, end in ((math.floor, low), (math.ceil, high)))  # type: ignore[return-value]
 
 
@@ -152,7 +152,7 @@ def text_lines(text: str, limit: int) -> list[str]:
 
 
 def label_lines(text: str, limit: int) -> list[str]:
-    """A long label in lines, one per condition if it has several; only endless ones are cut.
+    """A long label in lines, with a break after each condition; cut only beyond MOST_LINES.
 
     >>> label_lines("family_relationship is Not in universe or children and sex is F", 32)
     ['family_relationship is Not in', 'universe or children and', 'sex is F']

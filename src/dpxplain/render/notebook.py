@@ -1,6 +1,6 @@
 """Results as HTML for a notebook: a table and an inline chart, offline and without scripts.
 
-Every text is escaped unless it was built here; the report is made of the same elements.
+Every text is escaped unless it was built here. The report uses the same elements.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dpxplain.render.views import view_of
 
 
 def as_html(result: object) -> str:
-    """A self-contained fragment; displaying it reads only what was released."""
+    """The result as a self-contained fragment. Displaying it reads only what was released."""
     content = view_of(result)
     finding = content.finding
     return el(
@@ -40,7 +40,7 @@ def as_html(result: object) -> str:
 
 
 def finding_html(finding: Finding, verdict: Verdict | None = None) -> Markup:
-    """Headline and support; the verdict's sign stands before them."""
+    """Headline and support, with the verdict's badge before the headline."""
     sign = None if verdict is None else badge(verdict)
     return joined(
         el("p", sign, finding.headline, class_="dpx-headline"),
@@ -49,7 +49,7 @@ def finding_html(finding: Finding, verdict: Verdict | None = None) -> Markup:
 
 
 def fold(summary: str, sentences: Sequence[str]) -> Markup | None:
-    """Sentences that open on request."""
+    """A folded list of sentences; None if there are none."""
     if not sentences:
         return None
     listed = el("ul", *(el("li", text) for text in sentences))
@@ -67,7 +67,7 @@ def _table_or_fold(grid: Grid, caption: str) -> Markup:
 
 
 class Markup(str):
-    """Text that is HTML already; only this module and its callers' templates make it."""
+    """Text that is already HTML. Only this module and its callers' templates create it."""
 
 
 def el(tag: str, *children: str | None, **attributes: str | None) -> Markup:
@@ -89,7 +89,7 @@ def joined(*parts: str | None) -> Markup:
 
 
 def table(grid: Grid, caption: str, class_: str | None = None) -> Markup:
-    """A semantic table: a caption for those who do not see it, header cells for columns and rows."""
+    """An accessible table: a caption for screen readers, header cells for columns and rows."""
     head = el(
         "tr", *(el("th", c.name, scope="col", class_=_align(grid, i)) for i, c in enumerate(grid.columns))
     )
@@ -118,8 +118,8 @@ def badge(verdict: Verdict) -> Markup:
     return el("span", f"{symbol} {word}", class_=f"dpx-badge dpx-{verdict.value}")
 
 
-# What a chart's colours become where CSS can adapt them to light and dark paper; the fallbacks of --dpx-paper
-# are what JupyterLab and VS Code call their own.
+# CSS values that replace a chart's colours, to adapt them to light and dark pages. The fallbacks of
+# --dpx-paper are the background variables of JupyterLab and VS Code.
 _THEMED = {
     chart_rows.INK: "currentColor",
     chart_rows.PAPER: "var(--dpx-paper, var(--jp-layout-color0, var(--vscode-editor-background, #ffffff)))",
@@ -138,7 +138,7 @@ def inline_svg(spec: chart_rows.Spec, alt: str, class_: str = "dpx-chart") -> Ma
     assert height is not None
     for color, themed in _THEMED.items():
         rest = rest.replace(f'="{color}"', f'="{themed}"')
-    # The picture as a whole has a description; that of each single mark would only be read twice.
+    # The whole chart has a description. Descriptions of single marks would make screen readers repeat it.
     rest = re.sub(r' (?:role|aria-[a-z]+)="[^"]*"', "", rest)
     described = html.escape(alt)
     return Markup(

@@ -1,4 +1,4 @@
-"""The whole story as one HTML file: offline, without scripts, for people who never heard of privacy noise."""
+"""The report of an explanation as one HTML file: offline, no scripts, for readers new to privacy noise."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from dpxplain.words.titles import caption, question_filter
 
 MOST_GROUPS = 30
 GroupOrder = Callable[[AnswerRow], Any]  # a key to sort by
-# Nothing may be fetched or run, even if a text were to escape its escaping.
+# Forbids fetching and scripts, in case a text is ever not escaped.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
 def save_report(explanation: Explanation, path: str | Path, story: Story | None = None) -> Path:
-    """Write the report, with a story if there is one, and return where it is. Spends nothing."""
+    """Write the report, with a story if there is one, and return its path. Spends nothing."""
     target = Path(path)
     remedy = "Name a file in an existing folder that you may write to."
     if not target.parent.is_dir():
@@ -53,7 +53,7 @@ def save_report(explanation: Explanation, path: str | Path, story: Story | None 
 
 
 def report(explanation: Explanation, story: Story | None = None, order: GroupOrder | None = None) -> str:
-    """The page as a text; groups as asked, or in the order given."""
+    """The page as HTML text. Groups are in the order of the answer, or sorted by the key `order`."""
     question = explanation.question
     title = question_filter(question.title, question.answer.statement, question.answer.schema)
     private = explanation.private and question.answer.private
@@ -90,7 +90,7 @@ def report(explanation: Explanation, story: Story | None = None, order: GroupOrd
 
 
 def _opening(explanation: Explanation, title: str, name: str) -> Markup:
-    """The finding first, below the question that it answers."""
+    """The page header: the question, then the finding that answers it."""
     finding, question = explanation.finding, explanation.question
     return el(
         "header",
@@ -168,7 +168,7 @@ def _has_general_column(answer: AnswerLike) -> bool:
 
 
 def _notes(explanation: Explanation) -> Markup:
-    """Everything that a reader may ask of the numbers, to be opened."""
+    """A folded section that says how the numbers were counted."""
     answer = explanation.question.answer
     general = (answer.general_basis, GENERAL_USE) if _has_general_column(answer) else ()
     notes = tuple(dict.fromkeys((*explanation.finding.notes, *general)))
@@ -205,7 +205,7 @@ def _answer(question: QuestionLike, order: GroupOrder | None) -> Markup:
 
 
 def _visible_groups(answer: Answer, rows: Sequence[AnswerRow], of_question: set[Any]) -> list[AnswerRow]:
-    """The first groups, and those asked about wherever they are; LIMIT may even have hidden them."""
+    """The first groups, and all groups of the question, even those that LIMIT left out of the answer."""
     visible_rows = list(rows[:MOST_GROUPS])
     present = {row.group for row in visible_rows}
     listed = [row for row in rows[MOST_GROUPS:] if row.group in of_question]
@@ -246,7 +246,7 @@ def _story(story: Story) -> Markup:
 
 
 def _explanation(explanation: Explanation) -> Markup:
-    """The chart and the table of what each condition does; a table of noise is folded."""
+    """The chart and the table of each condition's effect. A table that is lost in noise is folded."""
     explained, name = explanation.explained, explanation.question.measured
     sentences = [row_sentence(explained, explanation.effect_of(row)) for row in explanation.rows]
     caption = (

@@ -1,4 +1,4 @@
-"""The code that asks the same again, in Python and on the command line."""
+"""Code that repeats a request, in Python and on the command line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Code(TypedDict):
 
 @dataclass(frozen=True)
 class Place:
-    """Where the same is to be asked: how Python connects, and what every command line says."""
+    """Where to repeat a request: how Python connects, and the options that every command line has."""
 
     connect: str
     words: tuple[str, ...]
@@ -37,14 +37,14 @@ class Place:
 
     @classmethod
     def of_server(cls, url: str) -> Place:
-        """The token stays out of code that is shown and shared: DPXPLAIN_TOKEN holds it."""
+        """The place of a server. The code leaves out the token, which DPXPLAIN_TOKEN holds."""
         return cls(f"dpx.connect({url!r})", ("--data", url))
 
 
 def query_code(
     place: Place, sql: str, rho: float, *, confidence: float = _USUAL_CONFIDENCE, population: bool = False
 ) -> Code:
-    """Phase 1.
+    """The code of a query (Phase 1).
 
     >>> place = Place.of_server("https://host/t")
     >>> print(query_code(place, "SELECT COUNT(*) FROM t", 0.1, confidence=0.9)["cli"])
@@ -58,9 +58,9 @@ def query_code(
 
 
 def explain_code(place: Place, sql: str, rho: float, request: Mapping[str, Any], *, several: bool) -> Code:
-    """All three phases: the answer, the question, the table; `request` as the history keeps it.
+    """The code of all three phases: answer, question and table; `request` is as the history stores it.
 
-    An answer of several aggregates is asked about one of them.
+    If the answer has `several` aggregates, the code names the one that the question is about.
     """
     query = query_code(place, sql, rho)
     about = f"answer[{request['of']!r}]" if several else "answer"
@@ -68,7 +68,7 @@ def explain_code(place: Place, sql: str, rho: float, request: Mapping[str, Any],
     options = {"k": request["k"], "rho": request["rho"], "mechanism": request["mechanism"], **given_options}
     if request["split"] is not None:
         options["split"] = tuple(request["split"])
-    if request.get("lower_share") is not None:  # older history lines say nothing of it
+    if request.get("lower_share") is not None:  # older history lines lack it
         options["lower_share"] = request["lower_share"]
     options |= {"distinct": request["distinct"]} if "distinct" in request else {}
     options |= _unusual_of_table(request)
@@ -79,7 +79,7 @@ def explain_code(place: Place, sql: str, rho: float, request: Mapping[str, Any],
     python += f"table = question.explain({written})\nprint(table)\n"
     words = ["explain", *place.words, *_groups_words(request), "--rho", repr(request["rho"])]
     words += ["--k", str(request["k"]), "--mechanism", request["mechanism"]]
-    if "distinct" in request:  # requests of older history lines say nothing of it
+    if "distinct" in request:  # older history lines lack it
         words.append("--distinct" if request["distinct"] else "--all-conditions")
     if request["split"] is not None:
         words += ["--split", ",".join(map(repr, request["split"]))]
@@ -112,13 +112,13 @@ def _condition_python(text: str) -> str:
 
 
 def _unusual(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the question that are not the usual ones; older history lines lack some."""
+    """The question's options that differ from the defaults; older history lines lack some."""
     usual = {"confidence": _USUAL_CONFIDENCE, "method": DEFAULT_METHOD, "population": False}
     return {name: request[name] for name, value in usual.items() if request.get(name, value) != value}
 
 
 def _unusual_of_table(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The same of its explanation, whose confidence is by default that of the question."""
+    """The explanation's options that differ from the defaults. Its default confidence is the question's."""
     confidence, of_question = request.get("explain_confidence"), request.get("confidence", _USUAL_CONFIDENCE)
     options = {} if confidence in (None, of_question) else {"confidence": confidence}
     sensitivity = request.get("sensitivity", "tight")
@@ -130,7 +130,7 @@ def _further_python(request: Mapping[str, Any]) -> str:
 
 
 def _further_words(request: Mapping[str, Any]) -> list[str]:
-    """The unusual options; the table's confidence where it is another, as a command has one for both."""
+    """The same on the command line, which has one confidence for both: the table's, where they differ."""
     options = _unusual(request) | _unusual_of_table(request)
     words: list[str] = []
     for name, value in options.items():
@@ -139,7 +139,7 @@ def _further_words(request: Mapping[str, Any]) -> list[str]:
 
 
 def _text(sql: str) -> str:
-    """A Python literal that keeps its lines, as people wrote them.
+    """The SQL as a Python literal, with its line breaks where possible.
 
     >>> print(_text("SELECT 1"), _text("SELECT\\n  1"))
     'SELECT 1' \"\"\"SELECT
@@ -182,7 +182,7 @@ def _groups_words(request: Mapping[str, Any]) -> list[str]:
 
 
 def _printed(group: Sequence[Any]) -> str | None:
-    """The group as it is printed; None where that may not be clear."""
+    """The group as it is printed; None where that is ambiguous."""
     texts = [str(value) for value in group]
     if None in group or (len(group) > 1 and any("," in text for text in texts)):
         return None

@@ -1,4 +1,4 @@
-"""A story in sentences and as a tree: what every face says of it."""
+"""A story as sentences and as a tree, the same for all displays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpxplain.words.questions import NOT_PRIVATE
 
 @dataclass(frozen=True)
 class Branch:
-    """One line of the tree: all rows, or those that a step's condition takes or leaves."""
+    """One line of the tree: all rows, or the rows with or without a step's condition."""
 
     label: str
     gap: Gap
@@ -48,7 +48,7 @@ class Branch:
 
 
 def tree(story: Story) -> list[Branch]:
-    """All rows, then for each step the rows that meet its condition, then backwards those that do not."""
+    """All rows, then the rows that meet each step's condition, then in reverse order those that do not."""
     numbered = list(enumerate(story.steps, 1))
     unit = story.question.unit
     down = [Branch(story.label(step), step.inside, level, step, unit=unit) for level, step in numbered]

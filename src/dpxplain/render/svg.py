@@ -1,6 +1,6 @@
-"""Charts as SVG texts, drawn from what `charts` writes of Vega-Lite: no browser, network or package needed.
+"""Draws charts as SVG from the part of Vega-Lite that `charts` uses, without browser, network or package.
 
-It looks as Vega draws it, except that the widths of texts are those of Arial, wherever they are shown.
+The result looks like Vega's, except that text widths are always those of Arial.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def to_svg(spec: Spec) -> str:
 
 
 def text_width(text: str, size: float) -> float:
-    """How wide Arial sets a text, about: accents do not count, and what is wide in Asia is a square."""
+    """Estimated width of a text in Arial. Combining accents count 0, wide East Asian characters 1 em."""
     letters = (c for c in unicodedata.normalize("NFD", text) if not unicodedata.combining(c))
     wide = (1000 if unicodedata.east_asian_width(c) in "WF" else _WIDTHS.get(c, _DIGIT) for c in letters)
     return sum(wide) * size / 1000
@@ -67,7 +67,7 @@ def text_width(text: str, size: float) -> float:
 
 @dataclass
 class _Drawing:
-    """SVG elements and the box around them, in the coordinates of a plot or of several."""
+    """SVG elements and their bounding box, in the coordinates of one plot or of several."""
 
     right: float = 0.0
     bottom: float = 0.0
@@ -84,7 +84,7 @@ class _Drawing:
         self.include(part.left + x, part.top + y, part.right + x, part.bottom + y)
 
     def text(self, lines: list[str], x: float, y: float, size: float, anchor: str, **style: Any) -> None:
-        """Lines below each other, the first with its baseline at y."""
+        """Adds lines below each other, the first with its baseline at y."""
         line_height = style.pop("line_height", size)
         width = max(text_width(line, size) for line in lines)
         start = x - width * {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor]
@@ -187,7 +187,7 @@ def _axis_labels(values: Sequence[float], axis: Spec) -> list[str]:
 
 
 def _without_overlap(places: list[float], labels: list[str], size: float) -> list[tuple[float, str]]:
-    """Every second label is left out until none touches the next."""
+    """The labels to draw: every second one is dropped until none overlap."""
     ticks = list(zip(places, labels, strict=True))
     while len(ticks) > 1:
         ends = [
@@ -291,12 +291,12 @@ def ticks(low: float, high: float, count: int) -> list[float]:
         (f for f, least in ((10, 50), (5, 10), (2, 2)) if rough / power >= math.sqrt(least)), 1
     )
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    # Through its digits: 3 · 0.1 is not 0.3.
+    # Formatting removes rounding errors: 3 · 0.1 is not exactly 0.3.
     return [float(f"{number * step:.12g}") + 0.0 for number in range(first, last + 1)]
 
 
 def tick_labels(values: Sequence[float], form: str | None = None) -> list[str]:
-    """Labels by one of D3's formats that charts use; without one, with the decimals that the step needs.
+    """Labels in one of the D3 formats that charts use; without one, with the decimals that the step needs.
 
     >>> tick_labels([0.0, 0.05, 0.1]), tick_labels([-0.5, 1.0], ".3~%"), tick_labels([1, 4077], ",d")
     (['0.00', '0.05', '0.10'], ['−50%', '100%'], ['1', '4,077'])

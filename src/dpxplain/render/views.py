@@ -1,5 +1,5 @@
-"""The view of any result, by its type. Those of a budget, the history and a schema are here: they import no
-results, so that looking at the account is quick.
+"""Finds the view of any result by its type. The views of a budget, a history and a schema are defined here,
+because they need no import of results and so print quickly.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _MOST_VALUES = 12
 
 
 def view_of(result: object) -> View:
-    """What a result shows.
+    """The view of a result.
 
-    The modules imported here register their views; they take longer to import than a budget takes to print.
+    The modules imported here register their views. They are imported only when needed, as that takes time.
     """
     if not isinstance(result, Budget | list | Schema):
         from dpxplain.render import (  # noqa: F401
@@ -58,7 +58,7 @@ def of_budget(budget: Budget, most: int = MOST_ROWS) -> View:
 
 
 def _spent_share(share: float) -> str:
-    """In percent; 100% only where nothing is left.
+    """The share in percent; 100% only where nothing is left.
 
     >>> _spent_share(0.25), _spent_share(0.996), _spent_share(1 - 1e-16)
     ('25%', 'more than 99%', '100%')

@@ -40,7 +40,7 @@ def check_in_words(check: SchemaCheck) -> str:
 
 
 def shares_grid(check: SchemaCheck) -> Grid:
-    """The shares of each column's rows, only those that some column has."""
+    """The shares of rows, per column. A kind of share that no column has is left out."""
     records = check.records()
     shares = {name: key for name, key in _SHARES.items() if any(r[key] is not None for r in records)}
     columns = (Column("column"), *(Column(name, "right") for name in shares), Column("values seen", "right"))
@@ -52,7 +52,7 @@ def shares_grid(check: SchemaCheck) -> Grid:
 
 
 def warning_lines(place: int, warning: SchemaWarning) -> list[str]:
-    """A warning as lines of text: what, remedy, TOML."""
+    """A warning as lines of text: the message, the remedy and the TOML."""
     lines = [
         f"{place}. {numbers.clean(f'{warning.where}: {warning.message}')}",
         f"   {numbers.clean(warning.remedy)}",

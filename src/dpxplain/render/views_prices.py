@@ -1,4 +1,4 @@
-"""What previews, preparations and the quality of a data set show: prices, and what they buy."""
+"""Views of previews, preparations, data quality, discoveries and tunings: prices, and what they buy."""
 
 from __future__ import annotations
 
@@ -202,9 +202,9 @@ def of_quality(quality: Quality, most: int = MOST_ROWS) -> View:
 
 
 def _quality_facts(quality: Quality) -> list[tuple[QualityRow, tuple[str, ...]]]:
-    """One row per column and kind of value, with all that happens to these rows.
+    """One row per column and kind of misfit, with all effects on these rows.
 
-    What lies above both the edges and the bounds, say, is counted twice; the first count is shown.
+    Values above both the edges and the bounds, for example, are counted twice. The first count is shown.
     """
     facts: dict[tuple[str, str], list[QualityRow]] = {}
     for row in quality:
@@ -213,7 +213,7 @@ def _quality_facts(quality: Quality) -> list[tuple[QualityRow, tuple[str, ...]]]
 
 
 def _nothing_to_report(quality: Quality, reported: set[str]) -> tuple[str, ...]:
-    """A sentence for the columns of which no line is shown, with the largest share they may have."""
+    """A sentence about the columns that have no line, with the largest share they may have."""
     folded = [row for row, _ in _quality_facts(quality) if row.column not in reported]
     if not folded:
         return ()

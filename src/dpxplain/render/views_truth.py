@@ -1,4 +1,4 @@
-"""What true values show beside released ones, for the curator: tables of texts."""
+"""The curator's view of true values beside released ones: tables of texts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpxplain.results.base import Truth
 from dpxplain.words import numbers
 from dpxplain.words.questions import CURATOR_ONLY
 
-# Of an explanation's truth: said already by another column, the interval or the influence that it divides.
+# Left out of an explanation's truth, because another column already says the same.
 _LEFT_OUT = (
     *("relative_influence_low", "relative_influence_high", "rank_covered"),
     *("share_removed_low", "share_removed_high", "effect"),
@@ -43,7 +43,7 @@ class Cell:
 
 
 def truth_grids(records: list[Record], more: str = "") -> list[Grid]:
-    """One table; what a table says about the gap has its own, so that both have room. None without rows."""
+    """One table, and a second one about the gap, so that both have room. No table without rows."""
     if not records:
         return []
     grids = [_grid([truth_cells(record) for record in records], more)]
@@ -78,7 +78,7 @@ def _gap_cells(record: Record) -> dict[str, Cell]:
 
 
 def truth_cells(record: Record) -> dict[str, Cell]:
-    """The texts of one row without the gap, by the headings of its columns."""
+    """The cells of one row by column heading, without those about the gap."""
     columns = TruthColumns.of(record)
     return _influence_cells(record) if columns is None else _answer_cells(record, columns)
 
@@ -91,7 +91,7 @@ def _answer_cells(record: Record, columns: TruthColumns) -> dict[str, Cell]:
     {'sex': 'F', 'n': '10.0', 'interval': '9.0 to 11.2', 'true': '10.0', 'covered': 'yes'}
     """
     low, high, true = record[columns.low], record[columns.high], record[columns.true]
-    width = None if low is None else high - low  # nothing is known of the average of an empty group
+    width = None if low is None else high - low  # nothing is known about the average of an empty group
     cells = {name: _cell(record[name], width) for name in columns.selected}
     cells[unused("interval", cells)] = Cell("–" if low is None else numbers.interval(low, high), "right")
     if columns.general is not None:
@@ -103,7 +103,7 @@ def _answer_cells(record: Record, columns: TruthColumns) -> dict[str, Cell]:
 
 
 def _influence_cells(record: Record) -> dict[str, Cell]:
-    """Of a predicate: its true influence and rank, beside the released ones where there are such."""
+    """A predicate's true influence and rank, beside the released ones if there are any."""
     cells: dict[str, Cell] = {}
     spread = record["influence_high"] - record["influence_low"] if "influence_low" in record else None
     for name, value in record.items():
@@ -124,7 +124,7 @@ def _influence_cells(record: Record) -> dict[str, Cell]:
 
 
 def true_texts(record: Record) -> tuple[str, str]:
-    """The true value or influence of a row as text, and the true gap without its rows where that is told."""
+    """The true value or influence of a row as text, and the true gap without its rows if there is one."""
     columns = TruthColumns.of(record)
     if columns is not None:
         return truth_cells(record)[columns.true].text, ""

@@ -35,7 +35,8 @@ def history_payload(
 ) -> HistoryPayload:
     """A page of entries with their running totals, oldest first.
 
-    `stopped` were asked to stop. The charges of `kept` are taken over if the same is asked again.
+    `stopped` and `kept` are ledger rows: somebody asked to stop the former; the identical request takes over
+    the charges of the latter.
     """
     records = history_records(page.entries, stopped, kept)
     return HistoryPayload(kind="history", entries=records, older=page.older)

@@ -1,4 +1,4 @@
-"""Answers as programs see them: by rows, a group with its fields each, or by columns for many groups."""
+"""Answers as JSON for programs: by rows, one per group, or by columns for many groups."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class GeneralColumns(TypedDict):
 class PartColumns(PartWords):
     """One aggregate's values, in the order shown: one list for each field of a row.
 
-    Where all of them have the same `decimals`, whoever shows a group writes its texts, as nobody looks at
-    thousands of them (page/src/lib/figures.ts).
+    If all values have the same `decimals`, the texts are null: the page writes those of the groups that it
+    shows (page/src/lib/figures.ts).
     """
 
     decimals: int | None  # negative for tens, hundreds and so on
@@ -68,7 +68,7 @@ class PartColumns(PartWords):
     unknown: list[bool] | None  # null where every value is known
     estimate_text: list[str] | None
     interval_text: list[str] | None
-    in_general: GeneralColumns | None  # where `population` was asked and can be told
+    in_general: GeneralColumns | None  # if `population` was asked for and is possible
 
 
 class DomainColumns(TypedDict):
@@ -193,7 +193,7 @@ def _part_columns(answer: Answer, whole: Statement) -> PartColumns:
     figures = answer_figures(answer)
     rows, ends = answer.rows, [_shown_ends(row, row.interval) for row in answer.rows]
     unknown = [row.is_unknown for row in rows]
-    # Of all groups, or of none.
+    # Either all groups have it, or none.
     general = [_shown_ends(row, row.in_general) for row in rows if row.in_general is not None]
     return PartColumns(
         **_part_words(answer, whole),
@@ -209,7 +209,7 @@ def _part_columns(answer: Answer, whole: Statement) -> PartColumns:
 
 
 def _shown_ends(row: AnswerRow, interval: Interval) -> Interval:
-    """The interval to show: no bounds where the value is unknown, as of a group that may be empty."""
+    """The interval to show: unbounded where the value is unknown, as for a group that may be empty."""
     return (-math.inf, math.inf) if row.is_unknown else interval
 
 

@@ -1,4 +1,4 @@
-"""How the data fit their declarations, and which bounds would fit better, as plain JSON values."""
+"""Data quality and tunings as plain JSON values."""
 
 from __future__ import annotations
 

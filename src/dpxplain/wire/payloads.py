@@ -1,4 +1,4 @@
-"""What programs see: results as plain JSON values, each with its `kind`.
+"""Results as plain JSON values for programs, each with its `kind`.
 
 The command line prints them with --json; the server serves them.
 """
@@ -93,12 +93,12 @@ class StoryPreparation(TypedDict):
 
 class StoryPayload(TypedDict):
     kind: Literal["story"]
-    id: EntryId  # of the preparation that its last level is read off
-    preparations: list[StoryPreparation]  # all that it is read off; `rho` is their sum
+    id: EntryId  # of the preparation that its last level was read from
+    preparations: list[StoryPreparation]  # all that it was read from; `rho` is their sum
     title: str
     caption: str
     measured: str
-    levels: int  # as many as it could have had
+    levels: int  # the most that it could have had
     confidence: float
     rho: float
     free: bool
@@ -187,7 +187,7 @@ def _folded(row: ExplanationRow) -> list[FoldedPayload]:
 
 
 def _line_record(record: Record) -> Record:
-    """The record without the ends of the share removed, which JSON has as a pair."""
+    """The record without the two ends of the share removed, because the JSON has them as one pair."""
     return {name: value for name, value in record.items() if not name.startswith("share_removed_")}
 
 

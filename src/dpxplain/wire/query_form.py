@@ -11,7 +11,7 @@ from dpxplain.wire.shapes import FormFilter, FormMeasure, QueryForm
 
 
 def query_form(statement: Statement, schema: Schema) -> QueryForm | None:
-    """The form that asks the same, or None where SQL says more than a form can: OR, ORDER BY, expressions."""
+    """The form of the same query; None if a form cannot express it, as with ORDER BY or expressions."""
     query, presentation = statement.query, statement.presentation
     aggregates = [query.aggregate for query in statement.queries]
     plain = [*query.group_by, *map(str, aggregates)]
@@ -37,7 +37,7 @@ def query_form(statement: Statement, schema: Schema) -> QueryForm | None:
 
 
 def _filters(where: Filter | None, schema: Schema) -> list[FormFilter] | None:
-    """One filter per column, in the order written; None where a part is no choice of declared values."""
+    """One filter per column, in the order written; None if a condition is not a choice of declared values."""
     parts: dict[str, list[Filter]] = {}
     for part in () if where is None else where.parts if isinstance(where, And) else (where,):
         column = _column(part)
@@ -54,7 +54,7 @@ def _filters(where: Filter | None, schema: Schema) -> list[FormFilter] | None:
 
 
 def _column(part: Filter) -> str | None:
-    """The one column that a condition is about."""
+    """The column that a condition is about; None if there is not exactly one."""
     match part:
         case Comparison() | Membership() | IsNull():
             return part.column
@@ -65,7 +65,7 @@ def _column(part: Filter) -> str | None:
 
 
 def _labels(column: str, conditions: list[Filter], schema: Schema) -> list[str]:
-    """The declared values that the conditions list, in declared order; none where they are no list."""
+    """The declared values that the conditions choose, in declared order; empty if they do not list any."""
     domain, is_binned = schema.columns[column].domain or (), schema.columns[column].edges is not None
     match conditions:
         case [Comparison(_, ">", low), Comparison(_, "<=", high)]:

@@ -1,6 +1,6 @@
-"""The shapes of what programs see; the server's OpenAPI document is made from them.
+"""The shapes of the JSON that programs get. The server's OpenAPI document is generated from them.
 
-Only released and public values are here; `truth` is the curator's.
+They hold only released and public values, except `truth`, which is for the curator.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class BudgetFigures(TypedDict):
     epsilon: Amounts
     epsilon_text: AmountTexts
     delta: float
-    discovered_delta: float  # what discoveries of values have spent, or may have spent, beside delta
+    discovered_delta: float  # the δ that discoveries have spent, or may have spent, beside delta
     total_delta: float  # both together
     expires: str | None
     shared_remaining: float | None
-    gaussian: float  # of what was spent, the part that paid for Gaussian noise
+    gaussian: float  # the part of the spent ρ that paid for Gaussian noise
 
 
 class BudgetPayload(BudgetFigures):
@@ -52,7 +52,7 @@ class SpendPayload(TypedDict):
 
 
 class TrueValue(TypedDict):
-    """Of a group or predicate; `covered` by the released interval, null where there is nothing to cover."""
+    """The true value of a group or predicate. `covered`: is it in the released interval? Null if unknown."""
 
     value: float | None
     text: str
@@ -99,22 +99,22 @@ class FindingPayload(TypedDict):
 class GroupPayload(EstimateTexts):
     group: list[Scalar]
     label: str
-    labels: list[str]  # one for each column of the group, with what its value stands for
+    labels: list[str]  # one for each column of the group, with the value's declared label
     estimate: float
     low: float | None
     high: float | None
-    unknown: bool  # as the average of a group that may be empty: it is shown blank, and has no interval
+    unknown: bool  # such as the average of a group that may be empty; shown blank, without an interval
     noise_scale: float | None
     in_general: NotRequired[GeneralPayload]
 
 
 class PartWords(TypedDict):
-    """What is said of one aggregate."""
+    """The words for one aggregate."""
 
     name: str
     title: str  # the question as a sentence
-    heading: str  # what the value is called: by the query, or by the label of what it measures
-    expression: str  # the value as SQL writes it, which names it in any request
+    heading: str  # the value's name: the query's own, or words for what it measures
+    expression: str  # the value as SQL; requests may use it as its name
     aggregate: Literal[
         "count",
         "sum",
@@ -128,7 +128,7 @@ class PartWords(TypedDict):
         "formula",
     ]
     column: str | None
-    rows_counted: str  # of a count under truncation: "rows counted, at most 50 per person"; or ""
+    rows_counted: str  # of a count limited by max_rows: "rows counted, at most 50 per person"; else ""
     percent: bool  # whether the values are shares, which are written in percent
 
 
@@ -139,13 +139,13 @@ class AnswerPart(PartWords):
 
 
 class AnswerWords(TypedDict):
-    """Of one aggregate, "value" names its column; of several, "values" names theirs."""
+    """With one aggregate, "value" names its column; with several, "values" names theirs."""
 
     kind: Literal["answer", "answers"]
     id: EntryId
-    address: EntryId  # its number as whoever may see it can write it: for links
+    address: EntryId  # its number for links, valid for everybody who may see it
     title: str  # the whole question as a sentence, with its filter
-    caption: str  # of which data, for how much, when and how sure: for what leaves the page
+    caption: str  # data, cost, date and confidence, for results that leave the page
     finding: FindingPayload
     sql: str
     rho: float
@@ -154,12 +154,12 @@ class AnswerWords(TypedDict):
     confidence: float
     columns: list[str]
     headings: list[str]  # what the columns are called
-    ordered: bool  # whether the order means something: by ORDER BY, or as bins and dates follow each other
+    ordered: bool  # whether the order means something: by ORDER BY, or by bins or dates
     value: NotRequired[str]
     values: NotRequired[list[str]]
     shaped_by: list[str]  # the declarations that shaped the numbers, as sentences
-    notes: list[str]  # what HAVING left out, and what was measured beside what is shown
-    general_notes: NotRequired[list[str]]  # where `population` was asked: what it takes for granted
+    notes: list[str]  # what HAVING left out, and what was measured but is not shown
+    general_notes: NotRequired[list[str]]  # what `population` assumes, if it was asked for
     spends: list[SpendPayload]
     budget: BudgetFigures
     code: Code
@@ -201,8 +201,8 @@ class QuestionPayload(EstimateTexts):
     prepared: bool
     attributes: list[str]  # which may explain it
     no_influence: str  # why it cannot be explained; empty where it can
-    in_general: NotRequired[GeneralPayload]  # where `population` was asked and can be told
-    general_notes: NotRequired[list[str]]  # what that takes for granted, or why it cannot be told
+    in_general: NotRequired[GeneralPayload]  # if `population` was asked for and is possible
+    general_notes: NotRequired[list[str]]  # what that assumes, or why it is not possible
     chart: NotRequired[dict[str, Any]]  # Vega-Lite, at a server that was asked for one
     truth: NotRequired[TruthPayload]
 
@@ -228,8 +228,8 @@ class ExplanationLine(TypedDict):
     rank_high: int
     gap_without_low: float | None
     gap_without_high: float | None
-    share_removed: tuple[float, float] | None  # of the gap; null where it is not told
-    effect: Literal["shrinks", "widens", "unclear"]  # on the gap, of leaving the rows out
+    share_removed: tuple[float, float] | None  # of the gap; null where it is not known
+    effect: Literal["shrinks", "widens", "unclear"]  # what leaving the rows out does to the gap
     folded: list[FoldedPayload]
     folded_text: str
     label: str
@@ -249,7 +249,7 @@ class ExplanationPayload(TypedDict):
     title: str  # the question with the filter of its answer
     finding: FindingPayload
     order_note: str  # what it would take to make the order clear; empty if it is clear or not affordable
-    caption: str  # of which data, for how much, when and how sure
+    caption: str  # data, cost, date and confidence
     question: QuestionPayload
     mechanism: str
     reason: str
@@ -263,7 +263,7 @@ class ExplanationPayload(TypedDict):
     relative: bool
     rows: list[ExplanationLine]
     shaped_by: list[str]
-    by_influence: bool  # whether rows are sorted by influence, as only that is known
+    by_influence: bool  # whether rows are sorted by influence, because only that is known
     spends: list[SpendPayload]
     budget: BudgetFigures
     code: Code
@@ -342,7 +342,7 @@ class DiscoveryPayload(TypedDict):
     delta: float
     free: bool
     private: bool
-    threshold: int  # what the noisy number of units of a value exceeds
+    threshold: int  # a value is found if its noisy number of units exceeds this
     values: list[DiscoveredValuePayload]
     spends: list[SpendPayload]
     budget: BudgetFigures
@@ -404,7 +404,7 @@ class HistoryLine(TypedDict):
     total_rho: float
     spends: list[SpendPayload]
     request: dict[str, Any] | None
-    weights: list[WeightPayload]  # of the groups that the request compares, by their labels
+    weights: list[WeightPayload]  # the groups that the request compares, by their labels
     key: str
     version: str | None  # of the data, as the curator named it; null if that was not recorded
 
@@ -412,4 +412,4 @@ class HistoryLine(TypedDict):
 class HistoryPayload(TypedDict):
     kind: Literal["history"]
     entries: list[HistoryLine]  # oldest first
-    older: EntryId | None  # `before` of the page that precedes this one; null if there is none
+    older: EntryId | None  # the value of `before` for the preceding page; null if there is none

@@ -187,5 +187,5 @@ def _because(row: Row) -> str:
 
 
 def _until(row: Row) -> str:
-    """To the minute, in UTC as the ledger stores it."""
+    """The expiry to the minute, in UTC as the ledger stores it."""
     return f" until {str(row['expires'])[:16].replace('T', ' ')} UTC" if row.get("expires") else ""

@@ -1,4 +1,4 @@
-"""The quality of a data set in words: what the shares say, and what they do not tell."""
+"""Data quality in words: what the shares do not tell, and the name of a misfit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dpxplain.words.numbers import clean
 
 
 def quality_limits(schema: Schema) -> tuple[str, ...]:
-    """What the shares of a data set's quality do not tell."""
+    """What the measured shares do not tell, as sentences."""
     shares = (
         "The shares are of all rows, not of one group. They do not say how far values lie beyond the bounds, "
         "nor how much capping changed a sum or an average."
@@ -19,5 +19,5 @@ def quality_limits(schema: Schema) -> tuple[str, ...]:
 
 
 def units_misfit(max_rows: int) -> str:
-    """The units that `max_rows` cuts."""
+    """The misfit of privacy units with more rows than `max_rows`."""
     return f"more than {max_rows:,} rows"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class QualityLike(Protocol):
-    """How much of the data the declarations touch, where that was bought."""
+    """A measured data quality: how much of the data the declarations touch."""
 
     id: EntryId
     confidence: float
@@ -37,7 +37,7 @@ class QualityLike(Protocol):
         ...
 
     def most_left_out(self, column: str, domain: str) -> float:
-        """The most rows that no group of this column has."""
+        """The most rows that are in no group of this column."""
         ...
 
     @property
@@ -60,7 +60,7 @@ def shaped_by(
 ) -> tuple[str, ...]:
     """One sentence for each declaration that changes what is counted or added up in these queries.
 
-    With `quality`, which somebody bought, also how much of the data each of them touches.
+    With a measured `quality`, the sentences also say how much of the data each declaration touches.
 
     >>> from dpxplain.model.query import Aggregate
     >>> flights = Schema.load({"table": {"name": "flights"},
@@ -90,7 +90,7 @@ class Counting:
     """How the numbers of a result were counted: every sentence, and the most urgent one as a caveat."""
 
     sentences: tuple[str, ...]
-    caveat: str  # empty where nothing is surely touched
+    caveat: str  # empty unless a declaration surely touches rows
 
     @classmethod
     def of(cls, queries: Sequence[Query], schema: Schema, quality: QualityLike | None) -> Counting:
@@ -98,7 +98,7 @@ class Counting:
 
 
 def rows_counted(query: Query, schema: Schema) -> str:
-    """What a count under truncation is a count of; "" where every row counts."""
+    """What a COUNT counts if max_rows limits the rows per unit; "" where every row counts."""
     privacy = schema.privacy
     if query.aggregate.kind != "count" or privacy.unit == "row":
         return ""
@@ -106,7 +106,7 @@ def rows_counted(query: Query, schema: Schema) -> str:
 
 
 def footnotes(query: Query, schema: Schema) -> tuple[str, ...]:
-    """What shaped the numbers, in a few words each: for below a chart, where sentences do not fit."""
+    """Short notes on what shaped the numbers, for below a chart, where sentences do not fit."""
     notes, privacy = [], schema.privacy
     if privacy.unit != "row":
         notes.append(f"at most {privacy.max_rows:,} rows per {clean(privacy.unit)}")
@@ -138,7 +138,7 @@ def _kept_rows(query: Query, schema: Schema, quality: QualityLike | None) -> Ite
 
 
 def _derived(query: Query, schema: Schema, quality: QualityLike | None) -> Iterator[str]:
-    """What is inferred of expressions, and what they see of the columns that they read."""
+    """Sentences on expressions: what is inferred about them, and how they see the columns they read."""
     measured = () if query.aggregate.column is None else (query.aggregate.column,)
     for name in dict.fromkeys((*query.group_by, *measured, *sorted(filter_columns(query.where)))):
         column = schema.column(name)
@@ -288,7 +288,7 @@ def _null_tests(node: Filter | None) -> set[str]:
 
 
 def _ends(column: Column) -> tuple[str, str]:
-    """The values that clamping ends at; a declared step may keep them inside the bounds."""
+    """The lowest and highest value after capping; a declared step may keep them inside the bounds."""
     assert column.bounds is not None
     if column.step is None:
         return _number(column.bounds[0]), _number(column.bounds[1])
@@ -301,7 +301,7 @@ def _multiples(step: float) -> str:
 
 
 def _number(value: Any) -> str:
-    """A declared number to its last digit, or a date.
+    """A declared number with all its digits, or a date.
 
     >>> _number(200000.0), _number(0.1)
     ('200,000', '0.1')
@@ -310,9 +310,9 @@ def _number(value: Any) -> str:
 
 
 def main_caveat(queries: Sequence[Query], schema: Schema, quality: QualityLike | None) -> str:
-    """The declaration that touches most rows, by the quality that somebody bought; empty if none surely does.
+    """A sentence about the declaration that surely touches the largest share; empty if none surely does.
 
-    One line of at most 15 words.
+    At most 15 words. Needs a measured `quality`.
     """
     if quality is None:
         return ""

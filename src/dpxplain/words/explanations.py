@@ -23,12 +23,12 @@ STORY_ORDER = "Which condition comes first at each step is an estimate."
 STORY_ADVICE = "A larger ρ, or fewer columns with attributes=[…], may show more."
 ORDER_PRICE = "The order would be clear for about {rho}."
 _FOLDED = 4  # conditions named under a row; the others are counted
-_MOST_TIMES = 1_000.0  # as much budget; beyond that no price is named
-_MANY_VALUES = 20  # of a column, so that noise alone fills a table with them
+_MOST_TIMES = 1_000.0  # times the budget spent; beyond that no price is named
+_MANY_VALUES = 20  # of a column: with so many, noise alone can fill a table with them
 
 
 def effect_text(effect: Effect) -> str:
-    """What a row says of its condition: shrinks, widens or unclear, and by how much.
+    """A condition's effect in a few words: shrinks, widens or unclear, and by how much.
 
     >>> effect_text(Effect("x", "shrinks", (1, 2), share=(0.09, 0.11)))
     'shrinks by 9–11%'
@@ -62,7 +62,7 @@ def row_sentence(table: Explained, effect: Effect) -> str:
 
 
 def folded_note(names: Sequence[str], shares: Sequence[Interval]) -> str:
-    """The conditions that say nearly the same as a row, and how nearly; `shares` are of common rows.
+    """A note on conditions that nearly repeat a row's; `shares` are intervals of the common rows.
 
     >>> folded_note(["a = 1", "b = 2"], [(0.9, 0.95)])
     'Also: a = 1; b = 2 (90.0% to 95.0% the same rows).'
@@ -76,19 +76,19 @@ def folded_note(names: Sequence[str], shares: Sequence[Interval]) -> str:
 
 
 def short_effects(measured: str, verdict: Verdict) -> tuple[str, str]:
-    """What leaving rows out does where influence is above zero and below it."""
+    """What leaving rows out does if influence is above zero, and if it is below."""
     if measured == "gap" and verdict is Verdict.REAL:
         return "shrinks the gap", "widens the gap"
     return f"lowers the {measured}", f"raises the {measured}"
 
 
 def relative_text(influence: Interval, relative: Interval | None) -> str:
-    """The interval of relative influence, or of influence where that is meaningless."""
+    """The interval of relative influence, or of influence if there is no relative one."""
     return interval(*influence) if relative is None else percent(*relative)
 
 
 def influence_note(kind: str, measured: str, *, is_relative: bool) -> str:
-    """What influence means, said where it is shown."""
+    """What influence means, for tables that show it."""
     scaled = "scaled down when few rows would remain"
     if is_relative:
         return (
@@ -106,7 +106,7 @@ def promise(confidence: float, family_size: int, *, together: bool) -> str:
 
 
 def mechanism_note(mechanism: str, reason: str, lower_share: float | None) -> str:
-    """How a table was drawn; `lower_share` is said where it is not the usual one."""
+    """The mechanism of a table and why it was used; also `lower_share` if it is not the default."""
     note = f"Mechanism: {mechanism} ({reason})."
     if lower_share in (None, LOWER_SHARE):
         return note
@@ -114,9 +114,9 @@ def mechanism_note(mechanism: str, reason: str, lower_share: float | None) -> st
 
 
 def enough_rho(spent: float, intervals: Sequence[Interval]) -> float | None:
-    """The budget at which no two intervals would overlap, if the estimates are right; None if too large.
+    """The budget at which no two intervals would overlap, if the estimates are right.
 
-    Noise shrinks with the square root of the budget.
+    None if none overlap now, or if it is too large. Noise shrinks with the square root of the budget.
 
     >>> enough_rho(0.1, [(4.0, 6.0), (3.0, 5.0)])
     0.4
@@ -145,20 +145,20 @@ def clear_rho(spent: float, intervals: Iterable[Interval]) -> float | None:
 
 
 def _rounded_up(value: float) -> float:
-    """To one digit, upwards: a price that is too low would disappoint."""
+    """The price rounded up to one digit, so that it is not too low."""
     power: float = 10.0 ** -math.floor(math.log10(value))
     return math.ceil(round(value * power, 9)) / power
 
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What is known when nothing is clear: what was paid and is left, and what the table was chosen from."""
+    """The facts that `advice` needs: the budget spent and left, and what the table was chosen from."""
 
     spent: float
     remaining: float | None  # None where it is not known
     conditions: int  # in the family
-    columns: tuple[str, ...]  # of each row, its first column's name
-    values: dict[str, int]  # of each column, how many values are declared
+    columns: tuple[str, ...]  # the first column of each row's condition
+    values: dict[str, int]  # how many values each column declares
     conjuncts: int = 1
 
 

@@ -1,4 +1,4 @@
-"""What a preparation will be able to tell, said before it is paid for."""
+"""A forecast of what a preparation will make clear, shown before anybody pays for it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def preparation_forecast(
     *,
     in_percent: bool,
 ) -> str:
-    """The smallest clear change of the gap between two groups; as a share of the gap where that is known.
+    """A sentence on the smallest change of the gap that will be clear; also as a share of a known gap.
 
     >>> one_row, persons = Privacy(rho=1), Privacy(rho=1, unit="person", max_rows=15)
     >>> preparation_forecast(0.0033, 0.4, ["A", "B"], 0.02, one_row, in_percent=True)

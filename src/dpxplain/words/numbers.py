@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 
-UNKNOWN = "–"  # in place of a value of which nothing is known
+UNKNOWN = "–"  # in place of a value about which nothing is known
 NO_ROWS = "no rows to tell"  # in place of its interval
 
 
 def number(value: float, spread: float | None = None) -> str:
-    """A number with as many digits as it deserves: two digits of its spread, if that is known.
+    """A number rounded to two digits of its spread; without one, to three digits or to a whole number.
 
     >>> number(0.40054, 0.0012), number(48842.3, 5100), number(0.25), number(31135.78)
     ('0.4005', '48,800', '0.25', '31,136')
@@ -29,7 +29,7 @@ def number(value: float, spread: float | None = None) -> str:
 
 
 def at_most(value: float) -> str:
-    """A number rounded up: for what must not be shown as less than it is, such as ε.
+    """A number rounded up, for amounts that must not be understated, such as ε.
 
     >>> at_most(1.8001), number(1.8001), at_most(2.0), at_most(99.91), at_most(1234.2), at_most(math.inf)
     ('1.81', '1.8', '2', '100', '1,235', '∞')
@@ -42,7 +42,7 @@ def at_most(value: float) -> str:
 
 
 def as_given(value: float) -> str:
-    """A constant to its last digit: rounded, it could lie on the other side of what is compared with it.
+    """A constant with all its digits: rounding could move it across the number it is compared with.
 
     >>> as_given(50.4647), as_given(31135.78), as_given(0.25), as_given(1 / 3)
     ('50.4647', '31,135.78', '0.25', '1/3')
@@ -55,9 +55,9 @@ def as_given(value: float) -> str:
 def interval(
     low: float, high: float, unit: str = "", spread: float | None = None, constant: float = 0.0
 ) -> str:
-    """Both ends, to two digits of the width, or of `spread` where a column has one in common.
+    """Both ends, rounded to two digits of the width, or of the `spread` that a column has in common.
 
-    An end is never shown as zero if it is not, nor on the other side of `constant`.
+    Up to four more digits are shown where an end would otherwise be rounded to 0 or `constant`, or across it.
 
     >>> interval(0.39912, 0.40233), interval(-12_345, 45_678), interval(0.0021, 0.41)
     ('0.3991 to 0.4023', '-12,000 to 46,000', '0.002 to 0.410')
@@ -91,7 +91,7 @@ def open_interval(low: float, high: float, constant: float = 0.0) -> str:
 
 @dataclass(frozen=True)
 class Unit:
-    """In which unit a number is written; a difference of shares is read in percentage points.
+    """The unit in which a number is written. A difference of shares is written in percentage points.
 
     >>> POINTS.number(0.40054, 0.0012), POINTS.interval(0.39912, 0.40233), PLAIN.number(48842.3, 5100)
     ('40.05 pp', '39.91 to 40.23 pp', '48,800')
@@ -106,11 +106,11 @@ class Unit:
     factor: int = 1
     sign: str = ""
     words: str = ""
-    prefix: str = ""  # of money in a sentence: $
+    prefix: str = ""  # a currency sign in sentences: $
 
     @classmethod
     def declared(cls, unit: str) -> Unit:
-        """The unit that a schema declares for a column: written out in sentences, left to headings in tables.
+        """The unit that a schema declares for a column. Sentences have it; in tables, only the headings do.
 
         >>> Unit.declared("minutes").about(62.31, 4.0), Unit.declared("$").span(5512, 6790)
         ('62 minutes', '$5,500–6,800')
@@ -135,7 +135,7 @@ class Unit:
         return figure + (self.words.removesuffix("s") if is_one else self.words)
 
     def bare(self, value: float, spread: float | None = None) -> str:
-        """The same without the unit, where that follows in the sentence; a percent sign stays.
+        """Like `about`, without a unit that follows later in the sentence; % and currency signs stay.
 
         >>> POINTS.bare(0.40083, 0.0006), Unit.declared("$").bare(11_610, 130), PERCENT.bare(0.4, 0.1)
         ('40.1', '$11,600', '40%')
@@ -207,7 +207,7 @@ class Unit:
         return f"{end}{self.sign}{more}"
 
     def between(self, low: float, high: float, constant: float = 0.0) -> str:
-        """For a sentence, after "could be anything", with the unit in words; ends may be infinite."""
+        """The interval for a sentence, after "could be anything"; unit in words, ends may be infinite."""
         low, high = self.factor * low, self.factor * high
         if math.isinf(low) and math.isinf(high):
             return "at all"
@@ -253,7 +253,7 @@ def ordinal(place: int) -> str:
 
 
 def level(confidence: float) -> str:
-    """A confidence in percent; nothing is rounded up to certainty.
+    """A confidence in percent, not rounded up to 100%.
 
     >>> level(0.95), level(0.999), level(0.9999999)
     ('95%', '99.9%', '99.99999%')
@@ -297,7 +297,7 @@ class Figures:
     def of(
         cls, intervals: Sequence[tuple[float, float]], *, whole: bool = False, percent: bool = False
     ) -> Figures | None:
-        """By the typical width of the intervals; None where none has a width."""
+        """Chosen by the median width of the intervals; None if `whole` is not set and none has a width."""
         widths = sorted(high - low for low, high in intervals if 0 < high - low < math.inf)
         if whole:
             return cls(0)
@@ -331,12 +331,12 @@ class Figures:
 
 
 def _decimals(size: float, digits: int = 2) -> int:
-    """Decimals that show so many significant digits; negative for tens, hundreds and so on."""
+    """Decimals that show this many significant digits; negative for tens, hundreds and so on."""
     return min(12, digits - 1 - math.floor(math.log10(abs(size))))
 
 
 def _telling(decimals: int, low: float, high: float, constant: float = 0.0) -> int:
-    """So many decimals, or up to four more, that no end is rounded to zero or `constant`, or across it.
+    """The decimals, or up to four more to keep both ends from being rounded to 0 or `constant`, or across.
 
     Rounding a small end to zero would make a real difference look like an unclear one.
     """
@@ -357,7 +357,7 @@ def _rounded(value: float, decimals: int) -> str:
 
 
 def whole_percent(share: float) -> int:
-    """A share in whole percent, away from 0 if it is not 0.
+    """A share in whole percent; 1 or -1 where a share other than 0 would be rounded to 0.
 
     >>> whole_percent(0.412), whole_percent(0.001), whole_percent(0.0)
     (41, 1, 0)
@@ -376,7 +376,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def more(count: int, noun: str) -> str:
-    """The rows that are not shown, or nothing: … and 480 more groups."""
+    """How many rows are not shown, such as … and 480 more groups; empty if all are shown."""
     return f"… and {counted(count, f'more {noun}')}" if count > 0 else ""
 
 
@@ -390,7 +390,7 @@ def uncapitalised(text: str) -> str:
 
 
 def shortened(text: str, words: int, characters: int = 80) -> str:
-    """A name of at most so many words and characters; what is cut ends in "…".
+    """A name of at most this many words and characters; a cut name ends in "…".
 
     >>> shortened("ages 40 to 50", 8), shortened("a, b, c and d", 3), shortened("x" * 9, 8, 4)
     ('ages 40 to 50', 'a, b, c…', 'xxx…')

@@ -23,7 +23,7 @@ QUALITY_USE = "Every answer now says how much of the data was capped or left out
 
 
 class Priced(Protocol):
-    """What every preview knows of its price."""
+    """The price of a preview."""
 
     @property
     def rho(self) -> float: ...
@@ -51,7 +51,7 @@ class Priced(Protocol):
 
 
 class ExpectedAnswer(Protocol):
-    """What a preview knows of the precision of a query."""
+    """The expected precision of a query."""
 
     @property
     def confidence(self) -> float: ...
@@ -90,7 +90,7 @@ def _priced(quote: Priced) -> str:
 
 
 def price_summary(quote: Priced, *, once: bool = False) -> str:
-    """The price in one sentence; `once` where it pays for every further why as well."""
+    """The price in one sentence; `once` if it also pays for every further explanation."""
     if quote.free:
         return STORED if quote.rho else PREPARED
     total, remaining = f"{quote.rho:.6g}", f"{quote.remaining:.6g}"
@@ -128,7 +128,7 @@ def expected_effects(
 
 
 def discovered_delta(spent: float, total: float) -> str:
-    """Said beside an ε at δ where values were discovered."""
+    """A note beside an ε at δ if values were discovered."""
     return (
         f"Discovering values has spent up to δ = {spent:g} as well. "
         f"Everything asked together is (ε, {total:g})-differentially private."

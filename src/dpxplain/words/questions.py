@@ -1,4 +1,4 @@
-"""The question in words: what was asked, and whether the gap is real. True to the definitions."""
+"""The question in words: what was asked, and whether the gap is real."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOT_PRIVATE = "NOT PRIVATE: the noise comes from a fixed seed, for experiments o
 
 
 def unselected_note(aggregate: str) -> str:
-    """Said of an aggregate that only HAVING or ORDER BY uses."""
+    """A note about an aggregate that only HAVING or ORDER BY uses."""
     return f"{aggregate} is measured too, as HAVING or ORDER BY uses it; it shares ρ with the others."
 
 
@@ -70,7 +70,7 @@ def ratio_text(aggregate: str, labels: Sequence[str], ratio: Ratio) -> str:
 
 
 def measured(contrast: Contrast) -> str:
-    """What the question's number is called: two groups have a gap, other weights make a value."""
+    """The name of the question's number: "gap" for A − B, "value" for other weights."""
     return "gap" if contrast.weights == (1.0, -1.0) else "value"
 
 

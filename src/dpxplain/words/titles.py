@@ -1,4 +1,4 @@
-"""The question that an answer answers, as one sentence: what is measured, for each what, of which rows.
+"""The question behind an answer as one sentence: what is measured, by which groups, for which rows.
 
 It follows from the statement and the declared labels alone, so it is public.
 """
@@ -68,7 +68,7 @@ def value_title(part: Statement, whole: Statement, schema: Schema) -> str:
 
 
 def caption(schema: Schema, entry: Entry, confidence: float) -> str:
-    """Said below a title that leaves the page: of which data, for how much, when, and how sure."""
+    """The caption of a result that leaves the page: the data, the cost, the date and the confidence."""
     return (
         f"{clean(schema.table.name)} · number {entry.id} · cost {rho(entry.rho)} · {entry.time:%Y-%m-%d} · "
         f"{level(confidence)} intervals of privacy noise only"
@@ -76,7 +76,7 @@ def caption(schema: Schema, entry: Entry, confidence: float) -> str:
 
 
 def question_filter(question: str, statement: Statement, schema: Schema) -> str:
-    """A question about two groups, with the filter of its answer: they are compared within those rows."""
+    """The question with the filter of its answer, because the groups are compared within these rows."""
     where = statement.query.where
     return (
         clean(question)
@@ -86,7 +86,7 @@ def question_filter(question: str, statement: Statement, schema: Schema) -> str:
 
 
 def value_words(output: Output, statement: Statement, schema: Schema) -> str:
-    """What a value is called: by the query, or else by the label of what it measures."""
+    """The name of a value: the one that the query gives it, or else words for what it measures."""
     if output.formula is not None:
         return clean(output.name)
     aggregate = statement.queries[output.aggregate].aggregate
@@ -133,7 +133,7 @@ def _share_words(name: str, schema: Schema) -> str:
 
 
 def capped(aggregate: Aggregate, schema: Schema) -> str:
-    """Which values count as the bound, as part of a name; empty where no value can lie beyond a bound.
+    """The caps on values, as part of a name; empty for counts, shares, 0/1 columns and expressions.
 
     >>> pay = {"table": {"name": "t"}, "privacy": {"rho": 1}, "columns": {
     ...     "pay": {"bounds": [0, 200_000]}, "delay": {"bounds": [-90, 300]}}}
@@ -152,7 +152,7 @@ def capped(aggregate: Aggregate, schema: Schema) -> str:
 
 
 def group_name(groups: Groups, index: int, schema: Schema) -> str:
-    """A group in a sentence: by what its values stand for, where that is declared."""
+    """A group's name in a sentence, with the declared labels of its values."""
     columns = [schema.column(name) for name in groups.columns]
     texts = [
         column.value_label(value) or label(value)
@@ -162,7 +162,7 @@ def group_name(groups: Groups, index: int, schema: Schema) -> str:
 
 
 def is_share(aggregate: Aggregate, schema: Schema) -> bool:
-    """Whether it is the share of rows that have what a column of zeros and ones says."""
+    """Whether it averages a column with bounds 0 and 1 and either step 1 or a label that begins "share"."""
     if aggregate.kind != "avg" or aggregate.column is None:
         return False
     column = schema.column(aggregate.column)
@@ -177,7 +177,7 @@ def _is_zero_one(name: str, schema: Schema) -> bool:
 
 
 def in_percent(aggregate: Aggregate, schema: Schema) -> bool:
-    """Whether its values are shares, which people read in percent: see `is_share`, or by `unit = "share"`."""
+    """Whether its values are shares, written in percent: by `is_share`, or because of `unit = "share"`."""
     if is_share(aggregate, schema):
         return True
     name = aggregate.column if aggregate.kind in ("avg", "quantile") else None
@@ -222,7 +222,7 @@ def _sentence(values: str, statement: Statement, schema: Schema) -> str:
 
 
 def _conjuncts(parts: Sequence[Filter], schema: Schema) -> list[str]:
-    """Neighbouring comparisons of one column share their subject: age is above 20 and at most 60."""
+    """The clauses. Neighbouring comparisons of one column are joined: age is above 20 and at most 60."""
     clauses: list[str] = []
     for column, run in groupby(parts, lambda part: part.column if isinstance(part, Comparison) else None):
         if column is None:

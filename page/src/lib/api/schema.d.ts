@@ -2211,8 +2211,8 @@ export interface components {
          * PartColumns
          * @description One aggregate's values, in the order shown: one list for each field of a row.
          *
-         *     Where all of them have the same `decimals`, whoever shows a group writes its texts, as nobody looks at
-         *     thousands of them (page/src/lib/figures.ts).
+         *     If all values have the same `decimals`, the texts are null: the page writes those of the groups that it
+         *     shows (page/src/lib/figures.ts).
          */
         PartColumns: {
             /** Name */
@@ -3344,7 +3344,7 @@ export interface components {
         };
         /**
          * TrueValue
-         * @description Of a group or predicate; `covered` by the released interval, null where there is nothing to cover.
+         * @description The true value of a group or predicate. `covered`: is it in the released interval? Null if unknown.
          */
         TrueValue: {
             /** Value */
