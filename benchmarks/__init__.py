@@ -1,1 +1,1 @@
-"""Speed, as ratios against the bare engine in the same run: `make bench`."""
+"""Benchmarks that compare our speed with the bare engine in the same run: `make bench`."""

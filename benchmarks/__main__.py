@@ -38,7 +38,7 @@ def main() -> int:
 
 
 def run(every_shape: list[Shape], rows: int, largest: int, rounds: int, cells: int = CELLS) -> Results:
-    """Measures everything, printing each figure as it comes; growth by the first shape."""
+    """Measures everything and prints each figure as it comes. Growth is measured on the first shape."""
     results = Results(rows, rounds, SECONDS_EACH)
     for shape in every_shape:
         results.cases += _printed_cases(explaining.run(shape, rows, rounds))

@@ -1,4 +1,4 @@
-"""How well one observation tells two samples apart: the area under the ROC curve, with a confidence bound."""
+"""How well one observation tells two samples apart: the area under the ROC curve, with an interval."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy import stats
 
 @dataclass(frozen=True)
 class Auc:
-    """The chance that an observation of the first sample is above one of the second; ties count half.
+    """The chance that a value of the first sample is above a value of the second. Ties count half.
 
     >>> area = Auc.of([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0])
     >>> area.value, area.tells_apart(0.95)
@@ -21,7 +21,7 @@ class Auc:
 
     value: float
     error: float
-    """Its standard error by DeLong, DeLong and Clarke-Pearson (1988)."""
+    """The standard error by DeLong, DeLong and Clarke-Pearson (1988)."""
 
     @classmethod
     def of(cls, first: Sequence[float], second: Sequence[float]) -> Auc:
@@ -29,7 +29,7 @@ class Auc:
         wins = (x[:, None] > y[None, :]) + 0.5 * (x[:, None] == y[None, :])
         value = float(wins.mean())
         variance = wins.mean(axis=1).var(ddof=1) / len(x) + wins.mean(axis=0).var(ddof=1) / len(y)
-        # Samples without any overlap have variance 0: at least that of one exception in each.
+        # Samples without overlap have variance 0. The floor is about that of one exception in each sample.
         least = 0.25 / (min(len(x), len(y)) + 1) ** 2
         return cls(value, math.sqrt(max(variance, least)))
 
@@ -38,7 +38,7 @@ class Auc:
         return max(0.0, self.value - margin), min(1.0, self.value + margin)
 
     def tells_apart(self, confidence: float) -> bool:
-        """Whether one half is outside the interval."""
+        """Whether the interval excludes one half."""
         low, high = self.interval(confidence)
         return not low <= 0.5 <= high
 

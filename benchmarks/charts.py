@@ -1,4 +1,4 @@
-"""Growth charts of the default explanation and what it competes with, as SVG files."""
+"""Draws growth charts of the default explanation and its competitors, as SVG files."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _SERIES = ("default explanation", "GROUPING SETS", "NumPy bincount")
 
 
 def save_growth(cases: list[Case], path: Path) -> None:
-    """Seconds over the number of rows."""
+    """Saves a chart of the seconds over the number of rows."""
     _chart(_frame(cases, lambda case: case.rows), "rows, hardly repeating", "Pairs of 7 attributes").save(
         str(path)
     )
 
 
 def save_predicates(cases: list[Case], path: Path) -> None:
-    """Seconds over the number of predicates, of rows that hardly repeat beside rows that do."""
+    """Saves charts of seconds over the number of predicates, for rows that hardly repeat and rows that do."""
     charts = []
     for repeats in (False, True):
         part = [case for case in cases if case.repeats == repeats]

@@ -1,4 +1,4 @@
-"""One open table and what competes on it: our explanations, DuckDB's bare query, and NumPy's bincount.
+"""The contenders on one open table: our explanations, DuckDB's bare query, and NumPy's bincount.
 
 All read the same encoded columns, in memory. DuckDB and NumPy only count and sum; an explanation also plans,
 reserves in the ledger, computes influences, draws noise, ranks and stores the release.
@@ -35,7 +35,7 @@ Subset = tuple[str, ...]
 
 
 class Contenders:
-    """Explanations of one question, and the bare aggregation that it needs, over one encoded table."""
+    """Explanations of one question, and the bare aggregation behind them, over one encoded table."""
 
     def __init__(self, source: object, schema: dict[str, Any]) -> None:
         self.schema = Schema.load(schema)
@@ -51,10 +51,10 @@ class Contenders:
         return [name for name in self.schema.discrete() if name != GROUP]
 
     def answer(self) -> Answer:
-        """A query's answer in a session that has nothing cached or stored besides it.
+        """A query's answer in a new session, which has cached and stored nothing else.
 
-        A session that has explained anything would not scan, nor pay, nor tabulate the predicates again. The
-        ledger is made for it, but is not a new one's first use: SQLAlchemy compiles a statement once.
+        A session that has already explained would not scan, pay or tabulate the predicates again. The ledger
+        is new too, but has read its preparations once, because SQLAlchemy compiles a statement at first use.
         """
         ledger = open_ledger(None)
         ledger.open_dataset(self.schema.table.name, self.schema.privacy.rho, self.schema.privacy.delta)
@@ -68,21 +68,21 @@ class Contenders:
         return answer
 
     def explain(self, *, previewed: bool = False, **options: Any) -> Callable[[], object]:
-        """The explanation of a fresh question, to be timed; `previewed` if its price was asked before."""
+        """The explanation of a fresh question, to be timed. With `previewed`, its price was asked before."""
         question = self.answer().why(*COMPARED)
         if previewed:
             question.preview(k=K, rho=RHO, **options)
         return lambda: question.explain(k=K, rho=RHO, **options)
 
     def preview(self, **options: Any) -> ExplanationPreview | None:
-        """What the mechanism would do; None if it refuses such a family."""
+        """A preview of the explanation; None if the mechanism refuses such a family."""
         try:
             return self.answer().why(*COMPARED).preview(k=K, rho=RHO, **options)
         except ExplanationError:
             return None
 
     def grouping_sets(self, conjuncts: int) -> None:
-        """What DuckDB alone takes for the counts and sums of every subset of attributes."""
+        """Computes the counts and sums of every subset of attributes with DuckDB alone."""
         codes = [code_column(self.schema, name) for name in self.attributes]
         group = code_column(self.schema, GROUP)
         sets = ", ".join(f"({group}, {', '.join(subset)})" for subset in self._subsets(conjuncts, codes))
@@ -92,12 +92,12 @@ class Contenders:
         ).to_arrow_table()
 
     def bincount(self, conjuncts: int) -> None:
-        """The same by NumPy, subset by subset; subsets with a common beginning share its positions."""
+        """Computes the same with NumPy by subset. Subsets with a common beginning share its positions."""
         self.load_columns()
         self._bincount_from(self._codes[GROUP], self._size(GROUP), self.attributes, conjuncts)
 
     def bincount_wide(self, conjuncts: int) -> None:
-        """The same by NumPy over fewer, wider subsets, whose counts and sums are then added up."""
+        """Computes the same with NumPy over fewer, wider subsets, whose counts and sums are then added up."""
         self.load_columns()
         subsets = tuple(self._subsets(conjuncts, self.attributes))
         waiting = set(subsets)
@@ -116,7 +116,7 @@ class Contenders:
         assert not waiting
 
     def load_columns(self) -> None:
-        """The encoded columns as NumPy's own index type, so that bincount need not convert them."""
+        """Loads the encoded columns as NumPy's index type, so that bincount need not convert them."""
         if self._codes:
             return
         names = [GROUP, *self.attributes]
@@ -140,7 +140,7 @@ class Contenders:
         return np.bincount(position, minlength=cells), np.bincount(position, self._units, minlength=cells)
 
     def _size(self, name: str) -> int:
-        return len(self.schema.domain(name)) + 1  # 0 is any undeclared value
+        return len(self.schema.domain(name)) + 1  # code 0 stands for all undeclared values
 
     @staticmethod
     def _subsets(conjuncts: int, names: list[str]) -> list[Subset]:

@@ -1,4 +1,4 @@
-"""The results as tables: for the terminal, for docs/performance.md, and the README's sentence on speed."""
+"""Writes the results as tables for the terminal and docs/performance.md, and as the README's sentence."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ _EXPLAINED = """\
 Written by `python -m benchmarks --write` (`make bench` measures the same and writes nothing). A ratio worse
 than promised fails the command.
 
-- Every figure is the median of up to {rounds} turns, after one that does not count; contenders take turns.
-  Who has used {seconds_each:g} s in all takes no further turn, so slow figures rest on fewer: column *n*.
-- **Each explanation is asked in a session of its own**, with nothing cached or stored besides the opened
-  table, the query's answer and an open ledger. Planning, tabulating the predicates, reserving in the ledger
-  (in memory), the pass over the data, influences, private selection, noise, ranks and storing the release
-  all count. k = 5, ρ = 1, two groups compared.
+- Every figure is the median of up to {rounds} turns, after a first turn that does not count. Contenders
+  take turns. A contender that has used {seconds_each:g} s in all takes no further turn, so slow figures have
+  fewer turns: column *n*. A first turn that takes longer than {seconds_each:g} s is the figure itself.
+- **Each explanation runs in a new session**, with nothing cached or stored besides the opened table, the
+  query's answer and an open ledger. The time includes planning, tabulating the predicates, reserving in the
+  ledger (in memory), the pass over the data, influences, private selection, noise, ranks and storing the
+  release. k = 5, ρ = 1, two groups compared.
 - *Bare* is DuckDB's `GROUPING SETS` over the same encoded columns in the same process: counts and sums, one
   set per subset of attributes. *NumPy* is the faster of two ways to count and sum by `bincount` over the same
   columns: subset by subset, and over fewer, wider subsets. Neither plans, ranks or adds noise.
-- CPU seconds are of all threads, so they can exceed the wall clock's.
+- CPU seconds add up all threads, so they can exceed the wall clock's.
 """
 _ROWS = """\
 Rows *hardly repeat* where attributes are independent and uniform. *Repeating* rows agree in all attributes
-with many others (eight attributes: the generated census-like table; twenty: ten rows for each combination);
-then the engine keeps each combination once ([ADR 4](adr/0004-one-pass-for-all-predicates.md)).
+with many others (eight attributes: the generated census-like table; twenty: ten rows for each combination).
+The engine then keeps each combination once ([ADR 4](adr/0004-one-pass-for-all-predicates.md)).
 """
 
 
@@ -55,7 +56,7 @@ class Results:
 
 
 def case_rows(cases: list[Case]) -> list[list[str]]:
-    """A header, and a row for each case: the default, its ratios, and the other mechanisms."""
+    """A header, and a row for each case with the default, its ratios, and the other mechanisms."""
     header = ["table", "rows", "conjuncts", "predicates", "default", "CPU", "n", "bare", "CPU", "n", "NumPy"]
     header += ["default / bare", "default / NumPy", "promised"]
     header += [f"{name} ({word})" for name in MECHANISMS[1:] for word in ("s", "/ bare")]
@@ -114,7 +115,7 @@ def performance(results: Results) -> str:
             markdown(case_rows(results.cases)),
             "\n![Seconds over predicates](performance/predicates.svg)\n",
             "## Growth with the number of rows\n",
-            "The default explanation of all pairs of seven attributes; rows hardly repeat.\n",
+            "The table shows the default explanation of all pairs of seven attributes. Rows hardly repeat.\n",
             markdown(growth),
             "\n![Seconds over rows](performance/rows.svg)\n",
             f"## Opening, noise, preparing and the rest, {results.rows:,} rows where there are any\n",
@@ -125,7 +126,7 @@ def performance(results: Results) -> str:
 
 
 def write(results: Results, root: Path = ROOT) -> None:
-    """docs/performance.md with its charts, and the README's sentence."""
+    """Writes docs/performance.md with its charts, and the README's sentence."""
     folder = root / "docs" / "performance"
     folder.mkdir(parents=True, exist_ok=True)
     charts.save_predicates(results.cases, folder / "predicates.svg")
@@ -140,7 +141,7 @@ def write(results: Results, root: Path = ROOT) -> None:
 
 
 def speed_sentence(results: Results) -> str:
-    """The default explanation over eight attributes, with the conditions under which the figures hold."""
+    """A sentence on the default explanation over eight attributes, with the conditions of its figures."""
     of = {repeats: _eight_attributes(results.cases, repeats) for repeats in (False, True)}
     sizes = _listed([f"{case.predicates:,}" for case in of[False]])
     times = {

@@ -1,4 +1,4 @@
-"""Noise for many cells: our sampler beside OpenDP's own, and an answer prepared from end to end."""
+"""Measures noise for many cells, by our sampler and by OpenDP's own, and preparing an answer end to end."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from dpxplain.privacy.mechanisms.noise import NoiseSource, OpenDPNoise, Vectoris
 CELLS = 100_000
 _DRAWING_SECONDS, _PREPARING_SECONDS = 0.15, 1.0
 _SENSITIVITY, _RHO = 1.0, 0.1
-_ATTRIBUTES = ("race", "marst", "citizen", "educ", "age")  # their triples times sex: some 100,000 cells
+_ATTRIBUTES = ("race", "marst", "citizen", "educ", "age")  # their triples times sex give some 100,000 cells
 
 
 def run(rounds: int, cells: int) -> list[Figure]:
-    """Discrete Gaussian noise for a vector of counts."""
+    """Measures discrete Gaussian noise for a vector of counts."""
     counts = Confidential(np.arange(cells, dtype=np.int64))
 
     def draw(noise: NoiseSource) -> None:
@@ -42,7 +42,7 @@ def run(rounds: int, cells: int) -> list[Figure]:
 
 
 def prepare(shape: Shape, rows: int, rounds: int) -> list[Figure]:
-    """`answer.prepare` of some 100,000 cells, and the first free explanation from it."""
+    """Measures `answer.prepare` of some 100,000 cells, and the first free explanation from it."""
     contenders = Contenders(shape.make(rows), shape.schema)
     cells = contenders.answer().preview_prepare(_RHO, attributes=_ATTRIBUTES, conjuncts=3).plan.cells
 

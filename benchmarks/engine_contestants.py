@@ -23,34 +23,34 @@ from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.engines.engine import Engine
 from dpxplain.model.schema import Schema
 
-WARMING_OF_SPARK = 3  # a JVM compiles a new statement's code while it runs it, ours and the bare one's
+WARMING_OF_SPARK = 3  # a JVM compiles a new statement's code while it runs it, for ours and for the bare one
 
 
 @dataclass(frozen=True)
 class Way:
-    """One way in which an engine of ours has the rows."""
+    """One way in which our engine holds the rows."""
 
     storage: str
     open: Callable[[Schema, str], Engine]
-    """With the declarations and the memory limit."""
+    """Takes the schema and the memory limit."""
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """One engine with the rows of a file."""
+    """One engine over the rows of a file."""
 
     ways: Mapping[str, Way]
     bare: Callable[[str], object] | None
-    """Runs SQL over the same rows in the engine itself; `{table}` is their table."""
+    """Runs SQL over the same rows in the engine itself. `{table}` stands for their table."""
     cpu_seconds: Callable[[], float]
-    """What this process and the engine's own have used until now."""
+    """CPU seconds that this process and the engine's processes have used until now."""
     warming: int = 1
-    """Turns of each question that do not count."""
+    """How many first turns of each question do not count."""
 
 
 @contextmanager
 def duckdb_over(file: Path) -> Iterator[Contestant]:
-    """Streamed from Parquet, against DuckDB's own query over the same file under the same limit."""
+    """DuckDB streaming from Parquet, against its own query over the same file under the same limit."""
     with closing(duckdb.connect(config={"memory_limit": "4GB"})) as connection:
         connection.execute("SET enable_progress_bar = false")
         table = f"read_parquet('{file}')"
@@ -64,20 +64,20 @@ def duckdb_over(file: Path) -> Iterator[Contestant]:
 
 @contextmanager
 def postgres_over(file: Path) -> Iterator[Contestant]:
-    """A server of its own with the rows in a table, encoded in every pass or once, against the same table."""
+    """A new PostgreSQL server with the rows in a table, encoded in every pass or once, against that table."""
     import psycopg
 
     from dpxplain.engines.postgres_engine import PostgresEngine
 
     with postgres() as address, psycopg.connect(address, autocommit=True) as connection:
-        # In a process of its own: what loading takes is no part of our peak memory.
+        # In a separate process, so that loading does not count in our peak memory.
         loading = multiprocessing.get_context("spawn").Process(target=_copy, args=(file, address))
         loading.start()
         loading.join()
         if loading.exitcode:
             raise SystemExit(f"The rows could not be loaded: exit code {loading.exitcode}.")
         parts = psycopg.conninfo.conninfo_to_dict(address)
-        os.environ["PGPASSWORD"] = str(parts.pop("password"))  # of this process, which ends
+        os.environ["PGPASSWORD"] = str(parts.pop("password"))  # only for this process, which ends soon
         source = f"postgresql://{parts['user']}@/{parts['dbname']}?host={quote(str(parts['host']), safe='')}"
 
         def opened(schema: Schema, _memory: str) -> Engine:
@@ -91,12 +91,12 @@ def postgres_over(file: Path) -> Iterator[Contestant]:
 
 
 def family_seconds() -> float:
-    """CPU seconds of this process and of all that it started, ended ones included (Linux)."""
+    """CPU seconds of this process and of all processes that it started, ended ones included (Linux)."""
     tick = os.sysconf("SC_CLK_TCK")
     parents: dict[int, int] = {}
     used: dict[int, float] = {}
     for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has just ended
+        with suppress(OSError):  # the process has just ended
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
             parents[int(folder.name)] = int(fields[1])
             used[int(folder.name)] = sum(map(int, fields[11:15])) / tick
@@ -110,14 +110,14 @@ def _is_ours(process: int, parents: Mapping[int, int]) -> bool:
 
 
 def _opened(engine: Any) -> Engine:
-    """Connected, with what it stores: otherwise the first pass would do it."""
+    """The engine, connected and with its rows stored, which the first pass would do otherwise."""
     engine.open()
     opened: Engine = engine
     return opened
 
 
 def _copy(file: Path, address: str) -> None:
-    """Copies the rows of a Parquet file into the table `t`, through a pipe and without a log of changes."""
+    """Copies the rows of a Parquet file into the unlogged table `t`, through a pipe."""
     import psycopg
 
     kinds = {"VARCHAR": "text", "DOUBLE": "float8", "INTEGER": "int"}
@@ -134,7 +134,7 @@ def _copy(file: Path, address: str) -> None:
         written = f"COPY (FROM read_parquet('{file}')) TO '{pipe}' (FORMAT csv, HEADER false)"
         writer = threading.Thread(target=source.execute, args=[written], daemon=True)
         writer.start()
-        with connection.transaction():  # a table of this transaction needs no entry in the log for each row
+        with connection.transaction():  # a table made in this transaction needs no log entry for each row
             connection.execute(f"CREATE UNLOGGED TABLE t ({columns})")
             with (
                 pipe.open("rb") as lines,
@@ -147,7 +147,7 @@ def _copy(file: Path, address: str) -> None:
 
 
 def spark_over(workers: int, *, is_compared: bool) -> Callable[[Path], AbstractContextManager[Contestant]]:
-    """A cluster on loopback with so many workers of one core each, reached by Spark Connect."""
+    """A Spark cluster on loopback with `workers` workers of one core each, reached by Spark Connect."""
 
     @contextmanager
     def over(file: Path) -> Iterator[Contestant]:
@@ -161,7 +161,7 @@ def spark_over(workers: int, *, is_compared: bool) -> Callable[[Path], AbstractC
             try:
                 cluster.start()
                 with silenced():
-                    from pyspark.sql.connect.session import SparkSession  # warns of pandas
+                    from pyspark.sql.connect.session import SparkSession  # warns about pandas
 
                     session = SparkSession.builder.remote(cluster.connect).create()
 

@@ -1,4 +1,4 @@
-"""The figures of `benchmarks.engines` as tables and charts, for docs/engines-performance.md."""
+"""Writes the figures of `benchmarks.engines` as tables and charts into docs/engines-performance.md."""
 
 from __future__ import annotations
 
@@ -15,43 +15,43 @@ from benchmarks.document import ROOT, markdown
 from benchmarks.machine import description
 from benchmarks.timing import ratio_text, seconds_text
 
-STORED = "engines.json"  # in docs/performance: the figures of each section, newest only
-MOST = {"duckdb": 1.5}  # times the bare query
+STORED = "engines.json"  # in docs/performance: the newest figures of each section
+MOST = {"duckdb": 1.5}  # times the bare query, at most
 _MOST_OTHERS = 1.3
-_PER_ROW = 1.2  # of the time per row in the next smaller table, from ten million rows on
-_MEMORY = 1.2  # of the peak memory with the fewest rows
+_PER_ROW = 1.2  # times the time per row in the next smaller table, at most
+_MEMORY = 1.2  # times the peak memory with the fewest rows, at most
 _WALL, _CPU = 0, 1
 _EXPLAINED = """\
 # Engines, measured
 
-Written by `make bench-engines` (`python -m benchmarks.engines --write`). A pass over the rows is what an
-answer or an explanation costs; what comes after it takes milliseconds and does not depend on the rows
+Written by `make bench-engines` (`python -m benchmarks.engines --write`). An answer or an explanation costs a
+pass over the rows. The work after the pass takes milliseconds and does not depend on the rows
 ([performance.md](performance.md)).
 
 - **Ours** is `Engine.grouped`: planning the statement, encoding, counting, and for files checking before and
-  after that they are unchanged. **Bare** is the same counts and sums in the engine itself, over the same
-  rows, turn by turn: texts are grouped as they are, bins as people write them (`CASE`), the family as
-  `GROUPING SETS`. It neither clamps nor rounds nor leaves anything out.
-- Rows are generated: independent, uniform columns, so that they hardly repeat; seven texts, a binned number
-  and a summed one.
+  after that they are unchanged. **Bare** computes the same counts and sums in the engine itself, over the
+  same rows, turn by turn. It groups texts as they are, bins as people write them (`CASE`), and the family as
+  `GROUPING SETS`. It does not clamp, round or leave anything out.
+- The rows are generated: seven texts, a binned number and a summed one, in independent, uniform columns, so
+  that rows hardly repeat.
 - DuckDB streams from Parquet (`storage = "stream"`) under a memory limit of {memory}. PostgreSQL has the
   rows in a table of a server with its own default settings, encoded in every pass or once (*stored*:
-  `storage = "memory"`, a temporary table, which PostgreSQL reads in one process, the bare one in several).
-  Spark reads the Parquet file in a cluster on loopback, one or two workers of a core each, by Spark Connect;
-  with one worker only ours is timed.
-- Medians of {rounds} turns after one that does not count, with Spark three: a JVM compiles the code of a new
-  statement, ours or the bare one, while it first runs it. Ratios are medians of those of neighbouring turns,
-  because the machine's own speed changes in the course of a run.
-- *CPU* is that of all threads and processes of the engine. Ratios and times per row of DuckDB are of CPU,
-  because milliseconds of wall clock tell more of the machine; those of PostgreSQL and Spark are of the wall
-  clock.
+  `storage = "memory"`, a temporary table). PostgreSQL reads the temporary table in one process and the bare
+  table in several. Spark reads the Parquet file in a cluster on loopback by Spark Connect, with one or two
+  workers of one core each. With one worker only ours is timed.
+- Figures are medians of {rounds} turns, after one turn that does not count. With Spark three turns do not
+  count, because a JVM compiles the code of a new statement, ours or the bare one, while it first runs it. A
+  ratio is the median of the ratios of neighbouring turns, because the machine's own speed changes during a
+  run.
+- *CPU* adds up all threads and processes of the engine. DuckDB's ratios and times per row use CPU time,
+  because its wall-clock time says more about the machine. Those of PostgreSQL and Spark use wall-clock time.
 - *Peak memory* is that of the Python process (`VmHWM`) after opening and one pass for each question.
 """
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What one engine took for one number of rows."""
+    """The figures of one engine with one number of rows."""
 
     engine: str
     rows: int
@@ -63,7 +63,7 @@ class Measured:
 
     @property
     def measure(self) -> int:
-        """DuckDB runs in this process; of others only the wall clock tells."""
+        """The clock for ratios: CPU for DuckDB, which runs in this process, and wall clock for the others."""
         return _CPU if self.engine.startswith("duckdb") else _WALL
 
     @property
@@ -74,7 +74,7 @@ class Measured:
         return median(turn[measure] for turn in self.figures["questions"][question][who])
 
     def ratio(self, question: str) -> float:
-        """Of neighbouring turns, because the machine's own speed changes in the course of a run."""
+        """The median ratio of neighbouring turns, because the machine's own speed changes during a run."""
         turns = self.figures["questions"][question]
         pairs = zip(turns["ours"], turns["bare"], strict=True)
         return median(ours[self.measure] / bare[self.measure] for ours, bare in pairs)
@@ -92,7 +92,7 @@ class Measured:
 
 
 def broken_promises(results: list[Measured]) -> list[str]:
-    """What was promised and does not hold, in sentences."""
+    """The promises that do not hold, as sentences."""
     broken = [
         f"{m.engine}, {m.rows:,} rows, {question}: {m.ratio(question):.2f} times the bare query, "
         f"promised {m.most:g}"
@@ -111,7 +111,7 @@ def broken_promises(results: list[Measured]) -> list[str]:
 
 
 def _largest(results: list[Measured]) -> dict[str, Measured]:
-    """The largest table of each engine."""
+    """The figures of each engine with its largest table."""
     return {measured.engine: measured for measured in sorted(results, key=lambda m: m.rows)}
 
 
@@ -120,7 +120,7 @@ def _of_duckdb(results: list[Measured]) -> list[Measured]:
 
 
 def _changes(results: list[Measured]) -> dict[str, float]:
-    """The time per row in the largest table of DuckDB, as a multiple of that in the next smaller one."""
+    """DuckDB's time per row in its largest table, as a multiple of that in the next smaller one."""
     sizes = _of_duckdb(results)[-2:]
     if len(sizes) < 2:
         return {}
@@ -185,7 +185,7 @@ def memory_table(results: list[Measured]) -> str:
 
 
 def workers_sentence(results: list[Measured]) -> str:
-    """How much faster two workers of Spark are than one; nothing if they were not measured."""
+    """A sentence on how much faster two Spark workers are than one; empty if they were not measured."""
     one, two = ([m for m in results if m.engine == f"spark, {n}"] for n in ("1 worker", "2 workers"))
     if not one or not two or one[0].rows != two[0].rows:
         return ""
@@ -195,13 +195,13 @@ def workers_sentence(results: list[Measured]) -> str:
     }
     listed = "; ".join(f"{question} {gain:.2f}" for question, gain in gains.items())
     return (
-        f"Two workers of Spark against one, {one[0].rows:,} rows, times as fast: {listed}. The driver, the "
-        "Connect server and this process share the machine's cores with the workers."
+        f"Two Spark workers compared with one, {one[0].rows:,} rows, times as fast: {listed}. The driver, "
+        "the Connect server and this process share the machine's cores with the workers."
     )
 
 
 def per_row_sentence(results: list[Measured]) -> str:
-    """How far the time per row differs between the two largest tables of DuckDB."""
+    """A sentence on how DuckDB's time per row differs between its two largest tables."""
     changes = _changes(results)
     if not changes:
         return ""
@@ -210,8 +210,8 @@ def per_row_sentence(results: list[Measured]) -> str:
     kept = "yes" if all(change <= _PER_ROW for change in changes.values()) else "**no**"
     return (
         f"DuckDB's time per row at {large.rows:,} rows, as a multiple of that at {small.rows:,}: {listed}. "
-        f"At most 1.2, so that a row of a larger table takes longer by no more than 20%: {kept}. That it "
-        "takes less is not counted: fixed costs of each pass weigh less where there are more rows."
+        f"At most 1.2, so that a row of a larger table takes at most 20% longer: {kept}. A ratio below 1 "
+        "does not count as a gain: the fixed costs of each pass weigh less where there are more rows."
     )
 
 
@@ -228,7 +228,7 @@ def memory_sentence(results: list[Measured]) -> str:
 
 
 def _merged(results: list[Measured], stored: Path) -> list[Measured]:
-    """What was measured now, and before that of other sections."""
+    """The new figures, with the stored ones of all other sections."""
     known: list[dict[str, Any]] = json.loads(stored.read_text("utf-8")) if stored.exists() else []
     sections = {(entry["engine"], entry["rows"]): Measured(**entry) for entry in known}
     sections |= {(measured.engine, measured.rows): measured for measured in results}
@@ -236,7 +236,7 @@ def _merged(results: list[Measured], stored: Path) -> list[Measured]:
 
 
 def write(results: list[Measured], memory: str, root: Path = ROOT) -> None:
-    """Stores the figures, and writes the document of all that are stored."""
+    """Stores the figures, and writes the document from all stored figures."""
     folder = root / "docs" / "performance"
     folder.mkdir(parents=True, exist_ok=True)
     results = _merged(results, folder / STORED)
@@ -255,12 +255,12 @@ def write(results: list[Measured], memory: str, root: Path = ROOT) -> None:
             f"\n{per_row_sentence(results)}\n\n{workers_sentence(results)}\n",
             "![Seconds of a pass over rows](performance/engines.svg)\n",
             "## Memory and opening\n",
-            "Opening files digests them and reads every declared column once, so that what cannot be read\n"
-            "is refused before anything is charged; opening a table reads the catalog, or stores rows.\n",
+            "Opening files digests them and reads every declared column once, so that a file that cannot be\n"
+            "read is refused before anything is charged. Opening a table reads the catalog or stores rows.\n",
             memory_table(results),
             f"\n{memory_sentence(results)}\n",
             "![Peak memory over rows](performance/engines-memory.svg)\n",
-            "[At scale](at-scale.md) computes from formulas what the same takes with ten billion rows.",
+            "[At scale](at-scale.md) computes from formulas what the same passes take with ten billion rows.",
             "",
         ]
     )
@@ -272,7 +272,7 @@ def _sections(results: list[Measured], machine: str) -> list[str]:
 
 
 def _chart(results: list[Measured]) -> alt.HConcatChart:
-    """DuckDB over rows, and the other engines with their one number of rows."""
+    """A chart of DuckDB over rows, beside the other engines with their one number of rows."""
     frame = pd.DataFrame(
         [
             {"rows": m.rows, "seconds": m.seconds(question, who, m.measure), "question": question}

@@ -1,4 +1,4 @@
-"""Explanations by every mechanism, against the bare grouped query and NumPy's bincount of the same run."""
+"""Measures explanations by every mechanism against the bare grouped query and NumPy's bincount."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from benchmarks.timing import Contender, Timing, alternate
 
 MECHANISMS = ("auto", "one-shot", "vector", "marginals")
 BARE, BINCOUNT, BINCOUNT_WIDE = "GROUPING SETS", "bincount", "bincount, wide"
-MOST_OF_BARE = {False: 1.5, True: 0.7}  # promised of the default, by whether rows repeat
+MOST_OF_BARE = {False: 1.5, True: 0.7}  # the promise for the default mechanism, by whether rows repeat
 
 
 @dataclass(frozen=True)
 class Case:
-    """One table and number of conjuncts, with the timings of everything that competed on it."""
+    """One table and number of conjuncts, with the timings of all contenders."""
 
     shape: str
     repeats: bool
@@ -25,7 +25,7 @@ class Case:
     conjuncts: int
     predicates: int
     chosen: str
-    """The mechanism that `auto` took."""
+    """The mechanism that `auto` chose."""
     timings: dict[str, Timing]
 
     @property
@@ -46,7 +46,7 @@ class Case:
 
 
 def run(shape: Shape, rows: int, rounds: int) -> Iterator[Case]:
-    """Cases of one, two and three conjuncts."""
+    """Measures cases of one, two and three conjuncts."""
     contenders = Contenders(shape.make(rows), shape.schema)
     try:
         for conjuncts in (1, 2, 3):
@@ -56,7 +56,7 @@ def run(shape: Shape, rows: int, rounds: int) -> Iterator[Case]:
 
 
 def grow(shape: Shape, largest: int, rounds: int) -> Iterator[Case]:
-    """The default explanation of pairs over tables of a hundredth, a tenth and all of the largest size."""
+    """Measures the default explanation of pairs at a hundredth, a tenth and all of the largest size."""
     for rows in (largest // 100, largest // 10, largest):
         contenders = Contenders(shape.make(rows), shape.schema)
         try:

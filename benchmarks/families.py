@@ -1,4 +1,4 @@
-"""Ranges and disjunctions against the bare grouped query over the same columns."""
+"""Measures explanations by ranges and disjunctions against the bare grouped query over the same columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long `import dpxplain` takes in a fresh interpreter."""
+"""Measures how long `import dpxplain` takes in a fresh interpreter."""
 
 from __future__ import annotations
 

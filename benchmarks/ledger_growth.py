@@ -1,7 +1,7 @@
-"""Makes a ledger long: lines as it would have written them, with running totals, releases and a valid chain.
+"""Makes a ledger long, with the lines, running totals, releases and hash chain that it would have written.
 
-A million queries would take hours to ask; both databases take these in batches, and the records' texts are
-made from a pattern: `audit.verify` shows that they are what the ledger would have written.
+Asking a million queries would take hours. This module inserts the lines in batches and makes the records'
+texts from a pattern. `audit.verify` shows that they are what the ledger would have written.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dpxplain.ledger.ledger import SQLLedger
 from dpxplain.ledger.tables import ENTRIES, LOG, RELEASES
 
 Row = tuple[Any, ...]
-"""In the order of a table's columns."""
+"""Values in the order of a table's columns."""
 
 _BATCH = 20_000
 _PAYLOAD = "{}"
@@ -27,10 +27,10 @@ _VARYING = ("id", "time", "key", "total_units", "own_units", "number", "subject"
 
 
 def grow(ledger: SQLLedger, dataset: str, lines: int, analyst: str | None = None) -> None:
-    """Add released entries until the data set's history has so many lines.
+    """Adds released entries until the data set's history has `lines` lines.
 
-    They repeat the last charge, or the analyst's last, each with a key of its own; one in a hundred is the
-    preparation of a query of its own. Nobody else may write meanwhile.
+    The entries repeat the last charge, or the analyst's last charge, each with a new key. One in a hundred is
+    the preparation of a different query. Nobody else may write meanwhile.
     """
     store = ledger._store
     with store.reading() as connection:
@@ -67,7 +67,7 @@ def grow(ledger: SQLLedger, dataset: str, lines: int, analyst: str | None = None
 def _lines(
     template: dict[str, Any], last: int, total: int, head: Any, number: int
 ) -> Iterator[tuple[Row, Row, Row, Row]]:
-    """Entries with their releases and the records of both, each in the order of its table's columns."""
+    """Entries with their releases and the log records of both, each in the order of its table's columns."""
     own, record, previous = template["own_units"], head.id, head.hash
     charge, analyst, dataset = template["charge_units"], template["analyst"], template["dataset"]
     patterns = {kind: _Pattern(template | {"kind": kind}) for kind in ("query", "prepare")}
@@ -99,7 +99,7 @@ def _lines(
 
 
 class _Pattern:
-    """The texts that the ledger writes for an entry, with gaps for what differs from line to line."""
+    """The texts that the ledger writes for an entry, with gaps for the values that differ between lines."""
 
     def __init__(self, template: dict[str, Any]) -> None:
         self._template = template
@@ -113,11 +113,11 @@ class _Pattern:
         self.record = {action: self._record(action) for action in (audit.RESERVED, audit.RELEASED)}
 
     def entry(self, **values: Any) -> tuple[Row, str]:
-        """The row and the details of its record."""
+        """The entry's row, and the details of its log record."""
         return tuple((self._template | values).values()), self._text % values
 
     def _record(self, action: str) -> str:
-        """A record as it is hashed; the gaps are its details, its number and its time."""
+        """A record's text as it is hashed, with gaps for its details, number and time."""
         content = {"actor": self._template["analyst"], "action": action, "dataset": self._template["dataset"]}
         gaps = {"details": "@details@", "id": "@id@", "time": "@time@"}
         text = audit.canonical(content | gaps).replace("%", "%%")
@@ -138,7 +138,7 @@ def _insert(connection: sa.Connection, table: sa.Table, rows: list[Row]) -> None
 
 
 def _analyze(ledger: SQLLedger) -> None:
-    """Up-to-date statistics, as autovacuum sees to."""
+    """Updates PostgreSQL's statistics, as autovacuum would."""
     with ledger._store.updating() as connection:
         if connection.dialect.name == "postgresql":
             connection.exec_driver_sql("ANALYZE")

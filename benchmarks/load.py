@@ -1,11 +1,11 @@
-"""Bounded load on this machine's loopback: response times, throughput, crowds, kills, outages, growth.
+"""Runs bounded load on loopback and measures response times, throughput, crowds, kills, outages and growth.
 
 python -m benchmarks.load --write                all of it, into docs/load.md (some twenty minutes)
-python -m benchmarks.load --write --only growth  those parts anew; the others stay as they are
+python -m benchmarks.load --write --only growth  measures that part again; the others stay as they are
 python -m benchmarks.load --quick                a short look at every part
 
 With --write each part is stored and written as soon as it is measured, so an interruption loses only the
-part that it was at.
+part that was running.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _GROWTH_RATIO = 1.5
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of everything."""
+    """The sizes of all measurements."""
 
     rounds: int = 25
     seconds: float = 20.0
@@ -105,7 +105,7 @@ def main() -> int:
 def run(
     sizes: Sizes, parts: Sequence[str] | None = None, databases: Sequence[str] | None = None
 ) -> Iterator[Result]:
-    """Each part on each database, printed as it comes. Times first, on a machine that has not been busy."""
+    """Measures and prints each part on each database. Times come first, before load keeps the CPU busy."""
     for part, measure in PARTS.items():
         for database in DATABASES:
             if part not in (parts or PARTS) or database not in (databases or DATABASES):
@@ -161,7 +161,7 @@ def _times(database: str, sizes: Sizes) -> Result:
 
 
 def _throughput(database: str, sizes: Sizes) -> Result:
-    """The promise is on what the CPU time allows: the rate itself depends on what else the machine does."""
+    """Measures throughput. The promise for two processes is on CPU time, as other work affects the rate."""
     processes = (1,) if database == "SQLite" else (1, 2)
     with _place(database) as (folder, ledger):
         measured = load_throughput.measure(folder, ledger, sizes.seconds, processes)
@@ -213,7 +213,7 @@ def _growth(database: str, sizes: Sizes) -> Result:
 
 
 def growth_table(database: str, sizes: Sequence[Growth]) -> Table:
-    """Milliseconds by the length of the history, and the last as a multiple of the first."""
+    """A table of milliseconds by the length of the history, with the last as a multiple of the first."""
     first, last = sizes[0], sizes[-1]
     rows = [
         [

@@ -1,7 +1,7 @@
 """Many analysts at once on one data set whose limit allows exactly N answers.
 
-Everybody asks at the same moment over real HTTP. Who is told to come back does, who got an answer asks for it
-again. The ledger is then read by the library itself, in whole units.
+All analysts ask at the same moment over real HTTP. An analyst who gets 503 comes back, and an analyst who got
+an answer asks for it again. Then the library itself reads the ledger, in whole units.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ _LONGEST_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class Crowd:
-    """What came of it."""
+    """The outcome of one crowd."""
 
     statuses: Counter[int]
-    """Of each analyst's last word on their first question."""
+    """The last status that each analyst got for the first question."""
     came_back: int
-    """How often somebody was told 503 and asked again."""
+    """How often an analyst got 503 and asked again."""
     changed: int
-    """Answers that were not identical and free when asked for again."""
+    """Answers that were not identical and free the second time."""
     spent_units: int
     limit_units: int
     releases: int
     problems: list[str]
-    """Of the audit log."""
+    """Problems in the audit log."""
 
 
 def run(folder: Path, ledger: str, *, analysts: int, answers: int, processes: int = 1) -> Crowd:
-    rho = 0.1  # no binary float: ten of them are 1 only where ρ is counted in whole units
+    rho = 0.1  # not exact as a binary float: ten of them add up to 1 only if ρ is counted in whole units
     limit = round(answers * rho, 12)
     write_people(folder / "data", limit)
     setting = Setting(folder, ledger)
@@ -84,7 +84,7 @@ async def _everybody(urls: Sequence[str], tokens: Sequence[str], rho: float) -> 
 async def _analyst(
     client: httpx.AsyncClient, url: str, token: str, rho: float, start: asyncio.Event, chance: random.Random
 ) -> tuple[int, int, bool]:
-    """The last status, how often it was busy, and whether the answer is the same and free a second time."""
+    """The last status, the number of 503s, and whether the answer was the same and free the second time."""
     headers = {"Authorization": f"Bearer {token}"}
     body = {"sql": SQL, "rho": rho}
     await start.wait()

@@ -1,9 +1,9 @@
-"""Response times with a long history: the same requests on a ledger of a hundred and of a million lines.
+"""Measures response times with a long history: the same requests on ledgers of a hundred to a million lines.
 
-The lines belong to the analyst who asks, which is the worst case. A server runs on a ledger of each length,
-and each request is sent to all of them in turn, one after the other over one connection each: some minutes
-later the machine may be faster or slower by more than what is measured. Of each kind the fastest tenth
-counts, since what else the machine does is no part of it, and the server's CPU time is told beside it.
+The lines belong to the analyst who asks, which is the worst case. A server runs on a ledger of each length.
+Each request goes to all servers in turn, over one connection each, because some minutes later the machine may
+be faster or slower by more than the measured difference. The 10th percentile of each kind counts, so that
+other work on the machine matters little. The server's CPU time is given beside it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _WEIGHTS = [
 
 @dataclass(frozen=True)
 class Times:
-    """The fastest tenth of a kind of request, in milliseconds: until the answer, and of the server's CPU."""
+    """The 10th percentiles of a kind of request in milliseconds: time until the answer, and server CPU."""
 
     answered: float
     cpu: float
@@ -48,19 +48,19 @@ class Times:
 
 @dataclass(frozen=True)
 class Growth:
-    """At one length of the history: times by kind of request, and seconds of the rest."""
+    """Figures at one length of the history: times by kind of request, and seconds of other work."""
 
     lines: int
     times: dict[str, Times]
     beside_reader_ms: float
-    """The 95th percentile of the budget while another analyst reads their history without a pause."""
+    """The 95th percentile of a budget request while another analyst reads their history without a pause."""
     start_seconds: float
     start_cpu_seconds: float
     verify_seconds: float
     verify_again_seconds: float
 
     def ratio(self, first: Growth, kind: str) -> float:
-        """How many times as long as with the first size."""
+        """How many times as long a request takes as with the first size."""
         return self.times[kind].answered / first.times[kind].answered
 
     def cpu_ratio(self, first: Growth, kind: str) -> float:
@@ -69,7 +69,7 @@ class Growth:
 
 @dataclass
 class _Ledger:
-    """One length of the history, with a server on it and what is asked of it."""
+    """A ledger with one length of history, and what a server on it needs."""
 
     setting: Setting
     lines: int
@@ -104,7 +104,7 @@ class _Served:
 def measure(
     places: Sequence[tuple[Path, str]], sizes: Sequence[int] = SIZES, times: int = 30
 ) -> list[Growth]:
-    """By ascending sizes, each with a folder and the address of a ledger of its own."""
+    """Measures each size, in ascending order. Each has its own folder and ledger address."""
     ledgers = [_grown(Setting(*place), lines) for place, lines in zip(places, sizes, strict=True)]
     with ExitStack() as stack:
         servers = [ledger.start(stack) for ledger in ledgers]
@@ -122,7 +122,7 @@ def measure(
 
 
 def _grown(setting: Setting, lines: int) -> _Ledger:
-    """A ledger with an answer, its preparation and so many lines, which a whole verification finds intact."""
+    """A ledger with an answer, its preparation and `lines` lines, which a whole verification finds intact."""
     write_adult(setting.folder / "data", 100_000.0)
     tokens = setting.tokens(["ann", "ben"]) | setting.tokens(["carol"], "curator")
     fresh = questions()
@@ -154,7 +154,7 @@ def _answering(ann: httpx.Client, answer: int, fresh: Iterator[str]) -> dict[str
 def _looking(
     ann: httpx.Client, ben: httpx.Client, carol: httpx.Client, answer: int, middle: int
 ) -> dict[str, Send]:
-    """What is read by analysts with a long history and with none, and by the curator."""
+    """Reading requests of an analyst with a long history, of an analyst with none, and of the curator."""
     paths = [
         ("the data sets", ann, "/datasets"),
         ("a data set", ann, _AT),
@@ -191,9 +191,9 @@ def _fast_tenths(servers: Sequence[_Served], kind: str, times: int) -> list[Time
             cpu_before, started = _cpu_seconds(one.server), time.perf_counter()
             response = one.requests[kind]()
             seconds, cpu_seconds = time.perf_counter() - started, _cpu_seconds(one.server) - cpu_before
-            # 404: nobody has measured the quality
+            # 404: nobody has measured the quality, and no release has this key
             assert response.status_code in (200, 404), response.text[:300]
-            if number >= 2:  # the first ones open connections and fill caches
+            if number >= 2:  # the first requests open connections and fill caches
                 answered[place].append(seconds)
                 cpu[place].append(cpu_seconds)
     return [Times(_fast_tenth_ms(answered[n]), _fast_tenth_ms(cpu[n])) for n in range(len(servers))]
@@ -204,7 +204,7 @@ def _fast_tenth_ms(seconds: Sequence[float]) -> float:
 
 
 def _cpu_seconds(server: ServerProcess) -> float:
-    """By Linux' CPU clock of a process, which counts nanoseconds."""
+    """CPU seconds by Linux' CPU clock of a process, which counts nanoseconds."""
     return time.clock_gettime(~server.pid << 3 | 2)
 
 

@@ -1,9 +1,9 @@
-"""`kill -9` under load: a server that dies at any moment loses no charge and no delivered release.
+"""Tests `kill -9` under load: a server that dies at any moment loses no charge and no delivered release.
 
-Each round gives the data set a little more budget, lets several analysts ask as fast as they can (queries and
-explanations, until the budget is gone), kills the server at a random moment (in every second round counted
-from the first answer) and starts it again. Then: the ledger never spent more than its limit, everything that
-reached an analyst is served again, identical and free, and the audit log verifies.
+Each round gives the data set a little more budget and lets several analysts ask queries and explanations as
+fast as they can. It kills the server at a random moment (in every second round counted from the first answer)
+and starts it again. Afterwards the ledger must not have spent more than its limit, the server must serve
+everything that reached an analyst again, identical and free, and the audit log must verify.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PARTS = {"region": ("North", "South", "West"), "sex": ("F", "M")}
 
 @dataclass
 class Delivered:
-    """What somebody was told, and how to ask for it again."""
+    """A delivered answer, and the request to ask for it again."""
 
     analyst: str
     path: str
@@ -43,20 +43,20 @@ class Delivered:
 
 @dataclass
 class Rounds:
-    """What came of all rounds."""
+    """The outcome of all rounds."""
 
     kills: int = 0
     delivered: list[Delivered] = field(default_factory=list)
     cut_off: int = 0
-    """Requests without an answer when the server died."""
+    """Requests that had no answer when the server died."""
     refused: int = 0
-    """409: the round's budget was gone before the server was."""
+    """Requests that got 409, because the round's budget was spent before the server was killed."""
     interrupted: int = 0
     """Entries that were charged and never released."""
     spent_units: int = 0
     limit_units: int = 0
     broken: list[str] = field(default_factory=list)
-    """Every promise that was not kept, as a sentence."""
+    """A sentence for each broken promise."""
 
 
 def run(folder: Path, ledger: str, *, rounds: int, seed: int, longest: float = 1.5) -> Rounds:
@@ -93,7 +93,7 @@ async def _round(
             for name, token in tokens.items()
             if name != "curator"
         ]
-        if number % 2:  # half of the rounds are killed after a delivery, however slow the machine is
+        if number % 2:  # in half of the rounds the kill comes after a delivery, however slow the machine is
             before = len(found.delivered)
             while len(found.delivered) == before and not all(person.done() for person in people):
                 await asyncio.sleep(0.01)
@@ -106,13 +106,13 @@ async def _round(
 async def _analyst(
     client: httpx.AsyncClient, name: str, token: str, found: Rounds, chance: random.Random
 ) -> None:
-    """Asks new questions until the server is gone."""
+    """Asks new questions until the server is killed."""
     while True:
         group, aggregate = chance.choice(list(PARTS)), chance.choice(_AGGREGATES)
         body = {"sql": query_text(group, aggregate, chance), "rho": round(chance.uniform(0.005, 0.04), 6)}
         answer = await _asked(client, name, token, found, "/query", body)
         if answer is not None and answer != _GONE and group == "region" and chance.random() < 0.3:
-            # By name: `auto` would take a better preparation that was made since, which is not the identical.
+            # Named, because `auto` could take a better preparation made since, so the answer would differ.
             body = {
                 "answer": answer,
                 "of": aggregate.split(", ")[0],
@@ -129,7 +129,7 @@ async def _analyst(
 async def _asked(
     client: httpx.AsyncClient, name: str, token: str, found: Rounds, path: str, body: dict[str, Any]
 ) -> int | None:
-    """The entry of what was delivered, None if it was refused, _GONE if nobody answers any more."""
+    """The delivered entry's id, None if there was no answer, or _GONE if the server no longer responds."""
     try:
         response = await client.post(path, json=body, headers=as_caller(token))
     except httpx.TransportError:
@@ -175,7 +175,7 @@ async def check(
 
 
 def read_ledger(ledger: str, found: Rounds) -> None:
-    """By the library itself, in whole units."""
+    """Reads the ledger with the library itself, in whole units, and notes broken promises."""
     book = open_ledger(ledger)
     try:
         lines = book.history("people")

@@ -1,7 +1,7 @@
-"""Response times under an even stream of requests: open-loop, from a process of its own.
+"""Measures response times under an even, open-loop stream of requests from a separate process.
 
-Requests arrive at random moments (a Poisson process) whether or not earlier ones were answered, and each
-latency counts from the moment it was due, so a server that falls behind cannot hide it. `python -m
+Requests arrive at random moments (a Poisson process) whether or not earlier ones were answered. Each latency
+counts from the moment when the request was due, so a server that falls behind cannot hide it. `python -m
 benchmarks.load_latency` reads the requests as JSON from its input and prints the latencies.
 """
 
@@ -42,7 +42,7 @@ _AGGREGATES = ("AVG(high_income)", "COUNT(*)")
 
 @dataclass(frozen=True)
 class Latencies:
-    """In milliseconds, from when each request was due."""
+    """Latencies in milliseconds, from the moment when each request was due."""
 
     sent: int
     statuses: dict[str, int]
@@ -53,7 +53,7 @@ class Latencies:
 
 
 def measure(folder: Path, ledger: str, seconds: float, rate: float = RATE) -> dict[str, Latencies]:
-    """Fresh queries first; then, with the ledger grown by them, what is stored already."""
+    """Measures fresh queries first, then stored answers, with the ledger grown by the fresh queries."""
     write_adult(folder / "data", 1_000.0)
     setting = Setting(folder, ledger)
     tokens = list(setting.tokens([f"analyst-{n:02}" for n in range(ANALYSTS)]).values())
@@ -75,7 +75,7 @@ def measure(folder: Path, ledger: str, seconds: float, rate: float = RATE) -> di
 
 
 def questions() -> Any:
-    """Queries on Adult of which no two read the same rows the same way, in a fixed random order."""
+    """Different queries on Adult in a fixed random order. No two read the same rows in the same way."""
     pairs = itertools.combinations(_VALUES, 2)
     wheres = [
         f"{one} = '{a}' AND {two} = '{b}'" for one, two in pairs for a in _VALUES[one] for b in _VALUES[two]
@@ -95,13 +95,13 @@ def _query(sql: str, rho: float) -> dict[str, Any]:
 
 
 def answer_numbers(url: str, token: str) -> list[int]:
-    """The numbers of the answers that a token's holder can see."""
+    """The numbers of the answers that the token's holder can see."""
     history = httpx.get(f"{url.rstrip('/')}{AT}/history", headers={"Authorization": f"Bearer {token}"})
     return [line["id"] for line in history.json()["entries"]]
 
 
 def _sent(url: str, tokens: list[str], requests: list[dict[str, Any]], rate: float) -> Latencies:
-    """By a process of its own, so that measuring does not slow down what is measured more than it must."""
+    """Sends the requests from a separate process, so that measuring slows the server as little as it can."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.load_latency"],
         input=json.dumps({"url": url, "tokens": tokens, "requests": requests, "rate": rate}),
@@ -126,7 +126,7 @@ def _quantile(ordered: list[float], share: float) -> float:
 
 
 class Connections:
-    """Plain HTTP/1.1 over kept connections: a full client takes as long for a request as the server does."""
+    """Plain HTTP/1.1 over kept connections. A full client takes as long for a request as the server does."""
 
     def __init__(self, url: str) -> None:
         self._place = urlsplit(url)
@@ -143,7 +143,7 @@ class Connections:
         return head.encode() + body
 
     async def status(self, request: bytes) -> str:
-        """Send it, read the whole response, and return its status."""
+        """Sends the request, reads the whole response, and returns its status."""
         while self._idle:
             reader, writer = self._idle.pop()
             writer.write(request)

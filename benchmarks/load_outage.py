@@ -1,8 +1,8 @@
-"""The ledger goes and comes back under load: what clients see, for how long, and whether anything is lost.
+"""Tests outages of the ledger under load: what clients see, for how long, and whether anything is lost.
 
-Analysts ask without a pause, each repeating a request until it is answered, as the client library does.
-PostgreSQL is stopped in an orderly way or crashes, stays away for a while and is started again; a SQLite file
-is locked by somebody else meanwhile.
+Analysts ask without a pause and repeat each request until it is answered, as the client library does.
+PostgreSQL is stopped in an orderly way or crashes, stays away for a while and is started again. A SQLite file
+is locked by another process for that time.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _LONGEST_SECONDS = 120.0
 
 
 class Database(Protocol):
-    """What an outage is made with: the server of tests/postgres_server.py, or a lock."""
+    """A database that can go away: the server of tests/postgres_server.py, or a locked file."""
 
     def start(self) -> None: ...
     def stop(self, how: signal.Signals = signal.SIGINT) -> None: ...
 
 
 class LockedFile:
-    """A SQLite file that nobody else can write between `stop` and `start`."""
+    """A SQLite file that no other connection can write between `stop` and `start`."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -55,17 +55,17 @@ class LockedFile:
 
 @dataclass
 class Outages:
-    """What came of all outages."""
+    """The outcome of all outages."""
 
     number: int = 0
     rounds: Rounds = field(default_factory=Rounds)
     statuses: Counter[str] = field(default_factory=Counter)
-    """What requests were answered with while the database was away."""
+    """How often each status or error came instead of an answer."""
     slowest_refusal_ms: float = 0.0
     seconds_to_return: list[float] = field(default_factory=list)
-    """From the database's return until each analyst had an answer again."""
+    """Seconds from the database's return until each analyst had an answer again."""
     charged_twice: int = 0
-    """Requests with two releases in the ledger."""
+    """How many releases the ledger has beyond one for each request of an analyst."""
 
 
 def run(folder: Path, ledger: str, database: Database, *, outages: int, seconds: float) -> Outages:
@@ -76,7 +76,7 @@ def run(folder: Path, ledger: str, database: Database, *, outages: int, seconds:
     outcome = Outages()
     with served(setting) as [server]:
         for number in range(outages):
-            how = signal.SIGINT if number % 2 == 0 else signal.SIGQUIT  # orderly, then as a crash
+            how = signal.SIGINT if number % 2 == 0 else signal.SIGQUIT  # an orderly stop, then a crash
             moments: dict[str, float] = {}
             with ThreadPoolExecutor(max_workers=1) as thread:
                 load = thread.submit(asyncio.run, _ask(server, tokens, outcome, moments, number))
@@ -84,8 +84,8 @@ def run(folder: Path, ledger: str, database: Database, *, outages: int, seconds:
                     time.sleep(seconds / 2)
                     database.stop(how)
                     time.sleep(seconds)
-                    database.start()  # by the main thread: the database ends with the thread that started it
-                finally:  # without this moment, the load would never end
+                    database.start()  # in the main thread: the database ends with the thread that started it
+                finally:  # without this time, the load would never end
                     moments["back"] = time.perf_counter()
                 outcome.seconds_to_return += load.result()
             outcome.number += 1
@@ -96,7 +96,7 @@ def run(folder: Path, ledger: str, database: Database, *, outages: int, seconds:
 
 
 def _charged_twice(ledger: str) -> int:
-    """How many releases the ledger has beyond one for each request of an analyst."""
+    """The number of releases in the ledger beyond one for each request of an analyst."""
     book = open_ledger(ledger)
     try:
         lines = [line for line in book.history("people") if line.rho and line.state == "released"]
@@ -108,7 +108,7 @@ def _charged_twice(ledger: str) -> int:
 async def _ask(
     server: ServerProcess, tokens: dict[str, str], outcome: Outages, moments: dict[str, float], number: int
 ) -> list[float]:
-    """Everybody asks until the outage is over; how long it took each to be answered again."""
+    """Lets all analysts ask until the outage is over. Returns the seconds until each had an answer again."""
     async with httpx.AsyncClient(base_url=f"{server.url}{AT}", timeout=_LONGEST_SECONDS) as client:
         people = [
             _analyst(client, name, token, outcome, moments, random.Random(f"{number} {name}"))
@@ -121,7 +121,7 @@ async def _analyst(
     client: httpx.AsyncClient, name: str, token: str, outcome: Outages, moments: dict[str, float],
     chance: random.Random,
 ) -> float:  # fmt: skip
-    """Asks new questions until the first that is sent and answered after the outage; how long that took."""
+    """Asks new questions until one is answered after the outage. Returns the seconds that this took."""
     while True:
         group = chance.choice(list(PARTS))
         sql = query_text(group, chance.choice(_AGGREGATES), chance)
@@ -138,7 +138,7 @@ async def _analyst(
 async def _answer(
     client: httpx.AsyncClient, token: str, outcome: Outages, moments: dict[str, float], body: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """Repeats the request until it is answered."""
+    """Repeats the request until it is answered; None if that takes too long after the outage."""
     while time.perf_counter() - moments.get("back", float("inf")) < _LONGEST_SECONDS:
         started = time.perf_counter()
         try:

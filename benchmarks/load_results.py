@@ -1,7 +1,7 @@
-"""The figures of load tests, kept from run to run: by part and database, each with its date and machine.
+"""Stores the figures of load tests between runs, by part and database, each with its date and machine.
 
-They are stored after each measurement, so that an interrupted run loses only the one that it was at, and a
-run of some parts leaves the others as they were.
+Figures are stored after each measurement. So an interrupted run loses only the measurement that was running,
+and a run of some parts leaves the others as they were.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FILE = Path(__file__).with_name("load.json")
 
 @dataclass(frozen=True)
 class Line:
-    """A promise and what was found of it."""
+    """A promise, and what the test found."""
 
     what: str
     found: str
@@ -32,14 +32,14 @@ class Table:
 
 @dataclass(frozen=True)
 class Result:
-    """What one part found on one database."""
+    """The figures of one part on one database."""
 
     part: str
     database: str
     lines: Sequence[Line]
     table: Table | None = None
     sizes: dict[str, float] = field(default_factory=dict)
-    """How much was measured, for the words around the figures."""
+    """The sizes of the measurement, for the text around the figures."""
     machine: str = ""
 
 
@@ -59,7 +59,7 @@ def read(path: Path = FILE) -> list[Result]:
 
 
 def store(result: Result, path: Path = FILE) -> None:
-    """In place of the earlier one of the same part and database."""
+    """Stores the result in place of the earlier one of the same part and database."""
     results = {(each.part, each.database): each for each in [*read(path), result]}
     text = json.dumps([asdict(results[key]) for key in sorted(results)], indent=1, ensure_ascii=False)
     path.write_text(f"{text}\n", encoding="utf-8")

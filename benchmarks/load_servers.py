@@ -1,6 +1,6 @@
-"""Server processes for load and crash tests: `dpxplain serve` on loopback, ended or killed by who began it.
+"""Server processes for load and crash tests: `dpxplain serve` on loopback, which the test stops or kills.
 
-The data are small and made up, or the bundled Adult; the ledger is a SQLite file or a throwaway PostgreSQL.
+The data are small and made up, or the bundled Adult. The ledger is a SQLite file or a throwaway PostgreSQL.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _STARTING_SECONDS = 300.0
 
 
 def write_people(folder: Path, rho: float, rows: int = 3_000) -> Path:
-    """Made-up people with a limit of `rho`; the folder that `datasets` names."""
+    """Writes made-up people with a limit of `rho`. Returns the folder, for the setting `datasets`."""
     folder.mkdir(parents=True, exist_ok=True)
     numbers = range(rows)
     table = pa.table(
@@ -72,7 +72,7 @@ def write_people(folder: Path, rho: float, rows: int = 3_000) -> Path:
 
 
 def write_adult(folder: Path, rho: float) -> Path:
-    """The bundled Adult with a limit of `rho`, as a load test asks more than anybody would."""
+    """Writes the bundled Adult with a limit of `rho`, because a load test asks more than anybody would."""
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(bundled("adult.parquet"), folder / "adult.parquet")
     text, replaced = re.subn(r"(?m)^rho = \S+", f"rho = {rho}", bundled("adult.toml").read_text("utf-8"))
@@ -83,7 +83,7 @@ def write_adult(folder: Path, rho: float) -> Path:
 
 @dataclass
 class Setting:
-    """What server processes share: the data, and one ledger."""
+    """What server processes share: the data, one ledger and the limits."""
 
     folder: Path
     ledger: str
@@ -92,7 +92,7 @@ class Setting:
     default_rho: float = 1_000_000.0
 
     def tokens(self, names: list[str], role: str = "analyst") -> dict[str, str]:
-        """A token for each name, made before any server runs."""
+        """Makes a token for each name, before any server runs."""
         book = open_ledger(self.ledger)
         try:
             until = datetime.now(UTC) + timedelta(hours=6)
@@ -112,7 +112,7 @@ class Setting:
 
 
 class ServerProcess:
-    """One `dpxplain serve`, with its log in a file."""
+    """One process of `dpxplain serve`, with its log in a file."""
 
     def __init__(self, setting: Setting) -> None:
         self._log = setting.folder / f"server-{time.monotonic_ns()}.log"
@@ -135,7 +135,7 @@ class ServerProcess:
         return self._log.read_text(encoding="utf-8", errors="replace")
 
     def wait_until_up(self) -> ServerProcess:
-        """Until it answers; a server that ends instead is an error with its log."""
+        """Waits until the server answers. If it does not, raises an error with its log."""
         until = time.monotonic() + _STARTING_SECONDS
         while time.monotonic() < until and self._process.poll() is None:
             said = re.search(r"DPXPlain is at (http://\S+/)", self.log)
@@ -151,12 +151,12 @@ class ServerProcess:
         raise RuntimeError(f"the server did not start:\n{self.log}")
 
     def kill(self) -> None:
-        """As `kill -9` does."""
+        """Kills the process, as `kill -9` does."""
         self._process.kill()
         self._process.wait()
 
     def stop(self) -> int:
-        """In an orderly way; its exit status."""
+        """Stops the process in an orderly way, or kills it after 30 seconds. Returns its exit status."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             try:
@@ -168,7 +168,7 @@ class ServerProcess:
 
 @contextmanager
 def served(setting: Setting, processes: int = 1) -> Iterator[list[ServerProcess]]:
-    """So many processes on one ledger, ended after the block."""
+    """Runs `processes` server processes on one ledger, and stops them after the block."""
     started = [ServerProcess(setting) for _ in range(processes)]
     try:
         yield [process.wait_until_up() for process in started]
@@ -179,7 +179,7 @@ def served(setting: Setting, processes: int = 1) -> Iterator[list[ServerProcess]
 
 @contextmanager
 def postgres_and_server() -> Iterator[tuple[str, Any]]:
-    """The address of an empty database on a throwaway server, the one that the tests use, and that server."""
+    """The address of an empty database on a throwaway server, as the tests use it, and that server."""
     sys.path.insert(0, str(ROOT / "tests"))
     try:
         from postgres_server import running_server

@@ -1,7 +1,8 @@
-"""Stored answers per second at saturation, by one and, on one PostgreSQL ledger, by two server processes.
+"""Measures stored answers per second at saturation, by one server process or two on one PostgreSQL ledger.
 
-The load is made on the same cores, so the rate alone says little. CPU per answer is measured apart for the
-servers, the database and the load. `python -m benchmarks.load_throughput` is the process that makes the load.
+The load runs on the same cores, so the rate alone says little. CPU time per answer is measured separately for
+the servers, the database and the load. `python -m benchmarks.load_throughput` is the process that makes the
+load.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Throughput:
-    """Stored answers served without a pause, and the CPU milliseconds that each took."""
+    """Stored answers served without a pause, and the CPU milliseconds per answer."""
 
     processes: int
     answers: int
@@ -48,13 +49,13 @@ class Throughput:
         return self.answers / self.seconds
 
     def most_per_second(self, cores: int) -> float:
-        """What the CPU time allows: a server process uses one core, and everything shares all of them."""
+        """The rate that CPU time allows: a server process uses one core, and everything shares all cores."""
         everything = self.server_ms + self.database_ms + self.load_ms
         return 1000 * min(self.processes / self.server_ms, cores / everything)
 
 
 def measure(folder: Path, ledger: str, seconds: float, processes: Sequence[int]) -> list[Throughput]:
-    """By so many processes, one number after the other, on the same answers."""
+    """Measures each number of server processes in turn, on the same answers."""
     write_adult(folder / "data", 1_000.0)
     setting = Setting(folder, ledger)
     tokens = list(setting.tokens([f"analyst-{n:02}" for n in range(ANALYSTS)]).values())
@@ -75,7 +76,7 @@ def _saturate(
 ) -> Throughput:
     with served(setting, processes) as servers:
         orders = {"urls": [server.url for server in servers], "tokens": tokens, "paths": paths}
-        _load(orders | {"seconds": min(2.0, seconds)})  # opens connections and imports what is imported late
+        _load(orders | {"seconds": min(2.0, seconds)})  # opens connections and loads late imports
         server_ids, database_ids = [server.pid for server in servers], _backends(setting.ledger)
         before = _cpu_seconds(server_ids), _cpu_seconds(database_ids)
         outcome = _load(orders | {"seconds": seconds})
@@ -110,7 +111,7 @@ def _load(orders: dict[str, Any]) -> dict[str, Any]:
 
 
 def _backends(address: str) -> list[int]:
-    """The database's own processes that serve this ledger, on the same machine; SQLite has none."""
+    """Ids of the database's processes that serve this ledger, on the same machine. SQLite has none."""
     if "://" not in address:
         return []
     with psycopg.connect(address) as connection:
@@ -128,7 +129,7 @@ def _cpu_seconds(processes: Iterable[int]) -> float:
 
 
 async def _generate(urls: list[str], tokens: list[str], paths: list[list[str]], seconds: float) -> None:
-    """Each connection asks again as soon as it has its answer; prints what came of it."""
+    """Lets each connection ask again as soon as it has its answer, and prints the outcome."""
     answers = refused = 0
     until = time.perf_counter() + seconds
 

@@ -1,4 +1,4 @@
-"""The machine that figures were taken on, in one line."""
+"""Describes the machine on which figures were measured, in one line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def description(*packages: str) -> str:
-    """Processor, cores, memory, versions, how busy it was, and the date."""
+    """The machine's processor, cores, memory, versions and load averages, and the date."""
     versions = "".join(f", {name} {version(name)}" for name in packages)
     busy = ", ".join(f"{load:.1f}" for load in os.getloadavg())
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30

@@ -1,4 +1,4 @@
-"""Two neighbouring tables that differ in one person, and requests whose time may tell which of them it is."""
+"""Two neighbouring tables that differ in one person, and requests whose time may reveal which table it is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 ROWS = 20_000
-_BINS = 60  # of the age, one year each
+_BINS = 60  # bins of the age, one year each
 _TARGET = {"team": "a", "rare": "yes", "age": 30.5, "pay": 500, **{f"code_{n}": "v0" for n in range(6)}}
 _DOMAINS = {"team": ["a", "b", "c"], "rare": ["no", "yes"]} | {
     f"code_{n}": [f"v{value}" for value in range(4 + 2 * n)] for n in range(6)
@@ -28,7 +28,7 @@ SCHEMA: dict[str, Any] = {
 
 
 def table(*, with_target: bool, rows: int = ROWS) -> pa.Table:
-    """Random people, none of whom has `rare = 'yes'`; with the target there is one who has."""
+    """Random people with `rare = 'no'`. The target, if included, is the only person with `rare = 'yes'`."""
     random = np.random.default_rng(7)
     columns: dict[str, Any] = {
         name: random.choice(values, rows).tolist() for name, values in _DOMAINS.items() if name != "rare"
@@ -45,7 +45,7 @@ def table(*, with_target: bool, rows: int = ROWS) -> pa.Table:
 
 
 def conditions(number: int, holding: int) -> tuple[str, ...]:
-    """Ranges of the age, of which `holding` contain the target's."""
+    """Ranges of the age, of which `holding` contain the target's age."""
     ranges = list(itertools.combinations(range(_BINS + 1), 2))
     hold = [(low, high) for low, high in ranges if low < 30.5 <= high]
     others = [(low, high) for low, high in ranges if not low < 30.5 <= high]
@@ -54,7 +54,7 @@ def conditions(number: int, holding: int) -> tuple[str, ...]:
 
 
 def disjunctions(number: int) -> tuple[str, ...]:
-    """Alternatives over two attributes; the target satisfies about half of them."""
+    """Alternatives over two attributes. The target satisfies 23 of the first 140."""
     pairs = itertools.product(_DOMAINS["code_4"], _DOMAINS["code_5"])
     texts = [f"code_4 = '{left}' OR code_5 = '{right}'" for left, right in pairs]
     return tuple(texts[:number])
@@ -66,7 +66,7 @@ ISOLATED, EVERYBODY = "rare = 'yes'", "rare IN ('no', 'yes')"
 
 @dataclass(frozen=True)
 class Probe:
-    """A request that is timed on both tables; the query that it is about is asked before, untimed."""
+    """A request that is timed on both tables. The query that it builds on is asked before, untimed."""
 
     name: str
     kind: Literal["explain", "query", "prepare", "quality"]
@@ -77,7 +77,7 @@ class Probe:
     k: int = 5
     rho: float = 1e-9
     is_fresh: bool = True
-    """Whether each run has a query of its own, so that it scans the rows again."""
+    """Whether each run has a different query, so that it scans the rows again."""
 
     def sql(self, number: int) -> str:
         group = self.select.split(",")[0]
@@ -85,19 +85,19 @@ class Probe:
         return f"SELECT {self.select} FROM {{table}} WHERE {self.where}{fresh} GROUP BY {group}"
 
     def price(self, number: int) -> float:
-        """Slightly different each time: what was asked before would be free, and not measured."""
+        """A slightly different ρ each time, because a repeated request would be free and not measured."""
         return self.rho * (1 + (number + 1) / 2**20)
 
 
 def issue_probe(*, is_fresh: bool = False) -> Probe:
-    """The request of the audit that found time to be an oracle."""
+    """The request of the outside audit whose time revealed the person."""
     name = "719 conditions, 250 of the target, k = 718" + (", new scan" if is_fresh else "")
     family = {"predicates": list(ISSUE)}
     return Probe(name, "explain", family=family, mechanism="one-shot", k=718, is_fresh=is_fresh)
 
 
 def probes() -> Iterator[Probe]:
-    """The issue's request, and everything near it that a search tries."""
+    """The outside audit's request, and similar requests that the search tries."""
     yield issue_probe()
     yield issue_probe(is_fresh=True)
     families: dict[str, dict[str, Any]] = {

@@ -1,4 +1,4 @@
-"""Opening a table against DuckDB's own CREATE TABLE AS of the same source."""
+"""Measures opening a table against DuckDB's own CREATE TABLE AS from the same source."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST = 1.5
 
 
 def run(shape: Shape, folder: Path, rows: int, rounds: int) -> list[Figure]:
-    """From Parquet and from memory, with strings as they are and with Arrow's dictionaries."""
+    """Measures opening from Parquet and from memory, with plain strings and with dictionaries."""
     schema = Schema.load(shape.schema)
     dictionaries = shape.make(rows)
     strings = plain_strings(dictionaries)

@@ -1,6 +1,6 @@
-"""The page's figures in a real browser: speed from a cold start, weight by part, fluidity, 20,000 groups.
+"""Measures the page in a real browser: speed from a cold start, weight by part, fluidity, 20,000 groups.
 
-python -m benchmarks.page            prints them and fails where a promise is broken
+python -m benchmarks.page            prints the figures and fails if a promise is broken
 python -m benchmarks.page --write    also writes them to docs/page.md, beside those of the first edition
 """
 
@@ -17,7 +17,7 @@ from statistics import median
 from playwright.sync_api import Browser, expect, sync_playwright
 
 ROOT = Path(__file__).parent.parent
-for folder in ("tests", "tests/page"):  # the tests measure the same, with more room
+for folder in ("tests", "tests/page"):  # the tests measure the same figures, with looser limits
     sys.path.insert(0, str(ROOT / folder))
 
 import page_figures as figures  # noqa: E402
@@ -28,9 +28,9 @@ from server_fixture import running_server  # noqa: E402
 
 ROUNDS = 5
 PAINT_SECONDS, USE_SECONDS = 1.0, 2.0
-FRAME_MILLISECONDS = 34  # two frames of a usual screen
+FRAME_MILLISECONDS = 34  # two frames at 60 Hz
 ANSWER_SECONDS = 1.0
-OPEN_SECONDS, SEARCH_SECONDS = 1.0, 0.1  # of 20,000 groups
+OPEN_SECONDS, SEARCH_SECONDS = 1.0, 0.1  # for 20,000 groups
 
 
 def main() -> int:
@@ -51,7 +51,7 @@ def main() -> int:
 
 def measured(browser: Browser) -> tuple[str, bool]:
     with running_server(adult_config()) as server:
-        figures.loading(browser, server.door)  # starts what starts lazily in browser and server
+        figures.loading(browser, server.door)  # does the lazy loading in browser and server
         rounds = [figures.loading(browser, server.door) for _ in range(ROUNDS)]
     paint = median(loading.first_paint for loading in rounds)
     use = median(loading.interactive for loading in rounds)
@@ -105,7 +105,7 @@ def measured(browser: Browser) -> tuple[str, bool]:
 
 START_KILOBYTES = (ROOT / "page" / "public" / "start.js").stat().st_size / 1000
 
-# As this file measured them before the second edition of the page, on the same kind of machine.
+# Figures that this file measured before the second edition of the page, on the same kind of machine.
 FIRST_PAINT, FIRST_USE, FIRST_SENT = "0.31 s", "0.57 s", "721 kB"
 FIRST_WEIGHTS = {
     "page itself": 158,
@@ -147,11 +147,11 @@ def fluidity(browser: Browser, url: str) -> tuple[figures.Fluidity, figures.Flui
 
 
 def widest(browser: Browser) -> list[figures.Opening]:
-    """Of an answer that is stored, in fresh browser contexts."""
+    """Measures the opening of a stored answer, in fresh browser contexts."""
     with tempfile.TemporaryDirectory() as folder, figures.wide_server(Path(folder)) as server:
         answer = asked(owner(server), figures.PAIRS, 0.1, "visits")
         address = f"{server.door}#/visits?answer={answer}"
-        _opened(browser, address)  # starts what starts lazily in the server
+        _opened(browser, address)  # does the lazy loading in the server
         return [_opened(browser, address) for _ in range(ROUNDS)]
 
 
@@ -169,25 +169,26 @@ def document(text: str, version: str) -> str:
 
 `make page`, then `.venv/bin/python -m benchmarks.page --write`; Chromium {version}, 1280 × 900,
 {os.cpu_count()} cores that also run the server; load average {os.getloadavg()[0]:.1f}.
-Times are medians of {ROUNDS} fresh browser contexts; those of the first edition are of a machine that did
-nothing else.
-The server does not compress; the compressed sizes are what a proxy in front of it would send (gzip).
+Times are medians of {ROUNDS} fresh browser contexts. Times of the first edition come from a machine that
+did nothing else.
+The server does not compress. The compressed sizes are what a proxy in front of it would send (gzip).
 
 {text}
 
-"The example can be clicked" means that it is on the page and the page answers; its price follows with one
+"The example can be clicked" means that it is on the page and the page responds. Its price follows with one
 more request.
 
-The 20,000 groups are a stored answer of two columns with 200 × 100 values, opened by its address in fresh
-browser contexts and searched for one group by name (`page_figures.wide_server`, `page_figures.widest`). Its
-time was cut where it went: the answer is asked for by a script of {START_KILOBYTES:.0f} kB that runs before
-the page's own has come (`page/public/start.js`); a folded question loads no editor; and the page writes texts
-and names of the groups in sight only (the server wrote 40,000 texts before, half of its time for the answer).
+The 20,000 groups are a stored answer of two columns with 200 × 100 values. The benchmark opens the answer by
+its address in fresh browser contexts and searches it for one group by name (`page_figures.wide_server`,
+`page_figures.widest`). Three changes cut its time. A script of {START_KILOBYTES:.0f} kB asks for the
+answer before the page's own script has arrived (`page/public/start.js`). A folded question loads no editor.
+The page writes texts and names only for the groups in sight (before, the server wrote 40,000 texts, which
+took half of its time for the answer).
 
-The browser tests hold limits of size and the order of requests only (`tests/page/test_page_figures.py`):
-times are measured here, on a machine that does nothing else.
+The browser tests check only limits of size and the order of requests (`tests/page/test_page_figures.py`).
+Times are measured here, on a machine that does nothing else.
 
-Pictures of the main states, made by the tests (`.venv/bin/pytest tests/page --screenshots`), are in
+The tests make pictures of the main states (`.venv/bin/pytest tests/page --screenshots`). They are in
 [screenshots](screenshots).
 """
 

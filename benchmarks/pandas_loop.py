@@ -1,4 +1,4 @@
-"""The straightforward way to explain: for every predicate, the query on the data without its rows."""
+"""Measures the straightforward way to explain: for every predicate, run the query without its rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST = 1 / 500
 
 
 def run(shape: Shape, rows: int, rounds: int) -> list[Figure]:
-    """One conjunct. The loop runs once, as it is slow; columns are text, as pandas reads them from files."""
+    """Measures one conjunct. The slow loop runs once, over text columns, as pandas reads them from files."""
     table = shape.make(rows)
     contenders = Contenders(table, shape.schema)
     ours = alternate({"ours": partial(contenders.explain, conjuncts=1)}, rounds)["ours"]
@@ -37,7 +37,7 @@ def explain_by_loop(
     measured: str,
     pair: tuple[str, str],
 ) -> dict[tuple[str, object], float]:
-    """The influence of every predicate that leaves both groups some rows, on the difference of averages."""
+    """The influence on the difference of averages, for every predicate that leaves rows in both groups."""
     first, second = pair
     whole = frame.groupby(group, observed=True)[measured].agg(["mean", "count"])
     influences = {}

@@ -1,7 +1,7 @@
-"""The tables of the benchmarks: of the shape of the paper's CPS table, and with twenty attributes.
+"""The tables of the benchmarks: one with the shape of the paper's CPS table, and one with twenty attributes.
 
-"Repeating" rows agree in all attributes with many others, so that the engine keeps each combination once;
-rows that "hardly repeat" have independent, uniform attributes, the worst case for that.
+"Repeating" rows agree in all attributes with many others, so the engine keeps each combination once. Rows
+that "hardly repeat" have independent, uniform attributes, the worst case for this.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from dpxplain.datasets import census
 
-ROWS = 1_146_552  # of the paper's CPS table
+ROWS = 1_146_552  # as many as the paper's CPS table has
 LARGEST = 10_000_000
 DECLARED: dict[str, Any] = {"rho": 1e6}  # more than all rounds spend
 _WIDE_SIZES = (3, 4, 5, 4, 5) * 4  # 20 attributes with some 85,000 triples of values
-_ROWS_PER_COMBINATION = 10  # of the wide table that repeats
+_ROWS_PER_COMBINATION = 10  # in the wide table whose rows repeat
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ class Shape:
 
 
 def census_schema() -> dict[str, Any]:
-    """Eight attributes with 22, 3, 29, 8, 6, 15, 36 and 8 values, and an income."""
+    """A schema of eight attributes with 22, 3, 29, 8, 6, 15, 36 and 8 values, and an income."""
     return census.schema() | {"privacy": DECLARED}
 
 
 def wide_schema() -> dict[str, Any]:
-    """Twenty attributes of 3 to 5 values besides sex, and an income."""
+    """A schema of sex, twenty attributes with 3 to 5 values each, and an income."""
     columns: dict[str, Any] = {"sex": {"values": ["Male", "Female"]}}
     for number, size in enumerate(_WIDE_SIZES):
         columns[f"attribute_{number}"] = {"values": [f"value {value}" for value in range(size)]}
@@ -51,7 +51,7 @@ def wide_schema() -> dict[str, Any]:
 
 
 def shapes() -> list[Shape]:
-    """Eight and twenty attributes, each with rows that hardly repeat and with rows that do."""
+    """Shapes with eight and twenty attributes, each with rows that hardly repeat and with rows that do."""
     eight, twenty = census_schema(), wide_schema()
     return [
         Shape("8 attributes", False, eight, lambda rows: uniform(eight, rows, rows)),
@@ -64,7 +64,7 @@ def shapes() -> list[Shape]:
 
 
 def uniform(schema: dict[str, Any], rows: int, combinations: int) -> pa.Table:
-    """Independent, uniform values; with fewer `combinations` than rows, each row repeats one of so many."""
+    """A table of independent, uniform values. Each row repeats one of `combinations`, if these are fewer."""
     rng = np.random.default_rng(0)  # seeded: test data, not privacy noise
     repeated = None if combinations >= rows else rng.integers(0, combinations, rows)
     columns: dict[str, Any] = {}

@@ -1,9 +1,9 @@
-"""Timing audit: does the time of one request tell whether one person is in the table?
+"""Timing audit: does the time of one request reveal whether one person is in the table?
 
     python -m benchmarks.time_audit [--seconds 600] [--runs 100] [--report docs/timing.md]
 
 Each request runs on two neighbouring tables in random order, in process and at a server on loopback. A first
-round of few runs searches; what stands out is measured again, with new runs, and only those count.
+round of few runs searches. Requests that stand out are measured again, and only the new runs count.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ NAMES = {True: "included", False: "omitted"}
 
 
 class Place(Protocol):
-    """Where one of the two tables is asked."""
+    """A place that answers requests on one of the two tables."""
 
     clock: Callable[[], float]
 
     def run(self, probe: Probe, number: int) -> Callable[[], object]:
-        """Does what precedes the request, and returns the request."""
+        """Does the work that precedes the request, and returns the request."""
         ...
 
 
 class LocalPlace:
-    """A session in this process, by its processor time: a sharper clock than any that an attacker has."""
+    """A session in this process, timed by processor time, a sharper clock than an attacker has."""
 
     clock = staticmethod(time.process_time)
 
@@ -64,7 +64,7 @@ class LocalPlace:
             self._answers = {sql: self._session.query(sql, 1e-6)}
         answer = self._answers[sql]
         family = dict(probe.family)
-        if family.get("predicates") == ["ranges:age"]:  # as text it is a server's spelling
+        if family.get("predicates") == ["ranges:age"]:  # the text form works only at a server
             family["predicates"] = dpx.ranges("age")
         if probe.kind == "prepare":
             return lambda: answer.prepare(rho, **family)
@@ -73,7 +73,7 @@ class LocalPlace:
 
 
 class ServerPlace:
-    """A data set at a server, asked over HTTP, by the clock on the wall."""
+    """A data set at a server, asked over HTTP and timed by wall clock."""
 
     clock = staticmethod(time.perf_counter)
 
@@ -104,13 +104,13 @@ class ServerPlace:
 
 
 def _groups(probe: Probe) -> tuple[str, str]:
-    """The groups that are compared; the target is in the first."""
+    """The two groups to compare. The target is in the first."""
     return ("a", "b") if "team" in probe.select else ("v0", "v1")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One request, timed so many times on each table."""
+    """The seconds of one request's runs on each table."""
 
     probe: Probe
     seconds: dict[bool, list[float]]
@@ -121,7 +121,7 @@ class Finding:
 
     @property
     def suspicion(self) -> float:
-        """How many standard errors the area is from one half."""
+        """How many standard errors the AUC is away from one half."""
         return abs(self.auc.value - 0.5) / self.auc.error
 
     def medians(self) -> tuple[float, float]:
@@ -129,7 +129,7 @@ class Finding:
 
 
 def measure(probe: Probe, places: dict[bool, Place], runs: int, first: int, until: float) -> Finding:
-    """Pairs of runs in random order, after one pair that warms caches up; ends early when time is up."""
+    """Times pairs of runs in random order, after one pair that warms up caches. Ends early if time is up."""
     seconds: dict[bool, list[float]] = {True: [], False: []}
     for number in range(first, first + runs + 1):
         if time.monotonic() > until and len(seconds[True]) >= 3:
@@ -158,7 +158,7 @@ def local_places() -> Iterator[dict[bool, Place]]:
 
 @contextmanager
 def server_places() -> Iterator[dict[bool, Place]]:
-    """Both tables at one server in the default configuration, but for its limit of requests per minute."""
+    """Both tables at one server in the default configuration, except for its limit of requests per minute."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         (folder / "data").mkdir()
@@ -175,7 +175,7 @@ def server_places() -> Iterator[dict[bool, Place]]:
 
 
 def toml(schema: dict[str, Any]) -> str:
-    """The schema as a file; JSON's lists, numbers and texts are TOML's too."""
+    """The schema as TOML. Lists, numbers and texts are written the same way in JSON."""
     lines = []
     for section in ("table", "privacy"):
         lines += [f"[{section}]", *(f"{key} = {json.dumps(value)}" for key, value in schema[section].items())]
@@ -187,7 +187,7 @@ def toml(schema: dict[str, Any]) -> str:
 def search(
     places: dict[bool, Place], candidates: Sequence[Probe], runs: int, seconds: float
 ) -> tuple[list[Finding], list[Finding]]:
-    """What the search saw of every request, and the new runs of those that stood out; the issue's always."""
+    """The search's findings, and the new runs of the requests that stood out and of the outside audit's."""
     started = time.monotonic()
     half = started + seconds / 2
     searched = [
@@ -206,7 +206,7 @@ def search(
 
 
 def lines(findings: Sequence[Finding]) -> Iterator[str]:
-    """A Markdown table."""
+    """The lines of a Markdown table."""
     yield "| request | runs each | with the person | without | AUC (95% interval) |"
     yield "|---|---:|---:|---:|---|"
     for finding in findings:

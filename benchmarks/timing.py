@@ -1,4 +1,4 @@
-"""Wall and CPU seconds of contenders that take turns, and figures with what was promised of them."""
+"""Times contenders that take turns, in wall and CPU seconds, and compares the figures with promises."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from statistics import median
 
 SECONDS_EACH = 3.0
-"""A contender that has used so much time in all takes no further turns; every contender has at least one."""
+"""A contender that has used more time than this takes no further turns. Each contender has at least one."""
 
 
 @dataclass
 class Timing:
-    """Seconds of every turn of one contender; the first one warms caches up and is kept apart."""
+    """Seconds of every turn of one contender. The first turn warms up caches and is kept separately."""
 
     first: float = 0.0
     wall: list[float] = field(default_factory=list)
@@ -25,21 +25,21 @@ class Timing:
 
     @property
     def cpu_seconds(self) -> float:
-        """Of all threads of this process."""
+        """The median CPU seconds of all threads of this process."""
         return median(self.cpu)
 
 
 Contender = Callable[[], Callable[[], object]]
-"""Called before each turn, untimed; returns the work that is timed."""
+"""Is called before each turn, untimed. Returns the work to be timed."""
 
 
 def alternate(
     contenders: Mapping[str, Contender], rounds: int, seconds_each: float = SECONDS_EACH
 ) -> dict[str, Timing]:
-    """Timings of contenders that take turns, so that a busy machine disturbs them alike.
+    """Timings of contenders that take turns, so that a busy machine disturbs all of them equally.
 
-    The first round does not count: it loads what is loaded lazily. A contender whose first turn alone takes
-    longer than `seconds_each` is not asked again; that turn is then its figure.
+    The first round does not count, because it does lazy loading. A contender whose first turn alone takes
+    longer than `seconds_each` takes no other turn, and that turn is its figure.
     """
     timings = {name: Timing() for name in contenders}
     for name, contender in contenders.items():
@@ -67,7 +67,7 @@ def _timed(work: Callable[[], object]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Figure:
-    """Ours, the baseline of the same run, and how many times the baseline was promised at most."""
+    """Our timing, the baseline's, and the largest ratio of the two that was promised."""
 
     name: str
     conditions: str
@@ -86,7 +86,7 @@ class Figure:
 
 
 def constant(seconds: float) -> Timing:
-    """A baseline that is a promise of so many seconds, not a measurement."""
+    """A baseline that is a promised number of seconds, not a measurement."""
     return Timing(seconds, [seconds], [seconds])
 
 

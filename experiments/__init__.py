@@ -1,1 +1,1 @@
-"""Every table and figure of the paper's evaluation, and ours beside it: `make experiments`."""
+"""Reproduces every table and figure of the paper's evaluation beside our own results (`make experiments`)."""

@@ -1,7 +1,8 @@
-"""`python -m experiments`: runs all experiments, or those named; `list` names them.
+"""`python -m experiments` runs all experiments, or the named ones; `list` lists their names.
 
-Finished cells are kept, so that an interrupted run resumes; what is not reached within --minutes is named.
-Studies beside the paper (`study`, `interval-coverage`, ...) are scripts that rewrite their pages in docs/.
+Finished cells are kept, so an interrupted run resumes. If --minutes is too short, it says how many cells are
+missing. Studies beyond the paper (`study`, `interval-coverage`, ...) are scripts that rewrite their pages in
+docs/.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ STUDIES = {
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code; raises BadRequest for a name that no experiment has, or an option without its other."""
+    """Run the command, return its exit code. BadRequest for an unknown name or --trips without --zones."""
     options = _parser().parse_args(arguments)
     if options.names == ["list"]:
         _list(options.json)

@@ -1,4 +1,4 @@
-"""Writes the figures of an audit into docs/audit.md, and its chart.
+"""Writes the figures of an audit into docs/audit.md, and draws their chart.
 
 dpxplain audit privacy --json > audit.json
 .venv/bin/python experiments/audit_page.py audit.json "on two cores of ..."
@@ -69,8 +69,9 @@ def main() -> None:
         "",
         "![Lower bounds](audit/bounds.svg)",
         "",
-        "*At least* is the lower bound of ρ with 95% confidence, *share* what it is of the promise. The last "
-        "columns hold at the level of alarms: a lower bound of δ, what the promise allows, and at which ε.",
+        "*At least* is the lower bound of ρ with 95% confidence, and *share* is that bound divided by the "
+        "promised ρ. The last two columns hold at the level of alarms. *δ at ε* gives a lower bound of δ, "
+        "the δ that the promise allows, and the ε.",
         "",
         "| design | released by | neighbours | releases | promised | at least | share | δ at ε | promise |",
         "|---|---|---|---|---|---|---|---|---|",

@@ -1,4 +1,4 @@
-"""The two kinds of charts of the report: lines over a sweep, and intervals of a table."""
+"""The report's two kinds of charts: lines over a sweep, and the intervals of a table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def lines(
     y_scale: str = "linear",
     goal: float | None = None,
 ) -> Any:
-    """One line per colour, one panel per value of `facet`; a dashed line at the goal."""
+    """A line per colour, a panel per value of `facet`, and a dashed line at the goal."""
     axis = alt.Axis(format=".3~g", labelOverlap=True, tickCount=4)
     colours = list(dict.fromkeys(frame[colour]))
     chart = (
@@ -44,7 +44,7 @@ def lines(
 
 
 def intervals(frame: pd.DataFrame, panel: str) -> Any:
-    """Relative influence intervals of drawn tables, the truth as a tick, one panel per table."""
+    """Relative influence intervals of drawn tables, a panel per table; a tick marks the truth."""
     base = alt.Chart(frame).encode(y=alt.Y("predicate:N", sort="-x", title=None))
     bars = base.mark_bar(height=8, opacity=0.6).encode(
         x=alt.X("low:Q", title="relative influence", axis=alt.Axis(format="%")), x2="high:Q"

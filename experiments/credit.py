@@ -1,7 +1,7 @@
-"""A generated table of the shape of the paper's German-Credit table.
+"""Generates a table shaped like the paper's German-Credit table.
 
-Its rows are drawn from a model of the 1,000 persons of the Statlog German credit data, as the paper did
-(QUAIL): a Bayesian network for the attributes and boosted trees for the label; learn_credit.py learns them.
+As in the paper (QUAIL), rows are drawn from a model of the 1,000 persons in the Statlog German credit data: a
+Bayesian network for the attributes and boosted trees for the label. learn_credit.py learns the model.
 The values are named as in Groemping's corrected code table (South German credit).
 """
 
@@ -89,7 +89,7 @@ def schema() -> dict[str, Any]:
 
 
 def generate(rows: int = ROWS, seed: int = 0) -> pa.Table:
-    """A table of `rows` made-up customers; the same seed gives the same table.
+    """A table of `rows` generated customers; the same seed gives the same table.
 
     >>> generate(100).equals(generate(100))
     True
@@ -110,7 +110,7 @@ def generate(rows: int = ROWS, seed: int = 0) -> pa.Table:
 def _draw(
     node: dict[str, Any], codes: dict[str, NDArray[np.int8]], rows: int, rng: np.random.Generator
 ) -> NDArray[np.int8]:
-    """The node's codes, given its parents'; `chances` has a row for each combination of theirs."""
+    """Draw the node's codes given its parents'. `chances` has a row per combination of parents' codes."""
     combination = np.zeros(rows, dtype=np.int64)
     for parent in node["parents"]:
         combination = combination * len(VALUES[parent]) + codes[parent]
@@ -132,7 +132,7 @@ def chances(columns: list[NDArray[np.int8]], model: dict[str, Any]) -> NDArray[n
 
 
 def _add_leaves(tree: Any, columns: list[NDArray[np.int8]], rows: NDArray[np.int32], score: Any) -> None:
-    """A tree is a number, or [column, code, tree where the column has the code, tree elsewhere]."""
+    """Add a tree's leaves to the score. A tree is a number or [column, code, tree if equal, tree if not]."""
     if not isinstance(tree, list):
         score[rows] += tree
         return

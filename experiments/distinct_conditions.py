@@ -1,10 +1,10 @@
-"""How many of the five conditions shown are distinct by their true rows, with and without folding?
+"""Counts how many of the five conditions shown have distinct true rows, with and without folding.
 
     .venv/bin/python experiments/distinct_conditions.py
 
-Pairs of conditions on census-like tables and on Adult, from prepared answers. Two conditions count as the
-same if 90% (and 70%) of the rows that meet either, in the groups asked about, meet both. Noise is seeded: not
-private.
+The conditions are pairs on census-like tables and on Adult, from prepared answers. Two conditions count as
+the same if 90% (or 70%) of the rows that meet either one, in the groups asked about, meet both. Noise is
+seeded: not private.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ QUESTIONS = [
 def distinct_count(
     rows: Any, explained: Explanation, column: str, groups: tuple[str, str], same: float
 ) -> int:
-    """Of the conditions shown, those that are not nearly the same as one shown above them."""
+    """The number of conditions shown that are not nearly the same as a condition above them."""
     table = duckdb.from_arrow(rows).filter(f"{column} IN {groups!r}")
     kept: list[str] = []
     for row in explained:

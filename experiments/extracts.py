@@ -1,6 +1,6 @@
-"""Loaders of the files that the paper used, for those who have them: IPUMS-CPS extracts and TLC trip records.
+"""Loads the paper's own files, if you have them: IPUMS-CPS extracts and TLC trip records.
 
-Neither may be passed on here. The results have the columns and values of the generated tables.
+Neither may be redistributed here. The loaded tables have the columns and values of the generated tables.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from dpxplain.datasets import census
 
 YEARS = (2011, 2019)
-MOST_INCOME = 200_000  # the paper keeps persons below it
+MOST_INCOME = 200_000  # the paper keeps persons with less
 
-# IPUMS's own codes, in the order of the declared values of census.toml; age and income are numbers.
+# IPUMS codes, in the order of the values declared in census.toml. Age and income are numbers.
 CODES: dict[str, list[int]] = {
     "relate": [
         101, 201, 202, 203, 301, 303, 501, 701, 901, 1001, 1113, 1114, 1116, 1117, 1115, 1241, 1242, 1260,
@@ -36,9 +36,9 @@ CODES: dict[str, list[int]] = {
 
 
 def read_cps(path: str | Path) -> pa.Table:
-    """An IPUMS-CPS extract (CSV, gzipped or not, numeric codes) as the table of census.toml.
+    """Read an IPUMS-CPS extract (CSV, gzipped or not, numeric codes) as the table of census.toml.
 
-    Kept are the years 2011 to 2019 and persons with a total income below 200,000, as in the paper.
+    As in the paper, keeps the years 2011 to 2019 and persons with a total income below 200,000.
     """
     columns = census.schema()["columns"]
     raw = pd.read_csv(path, usecols=["YEAR", "AGE", "INCTOT", *(name.upper() for name in CODES)])
@@ -57,7 +57,7 @@ def read_cps(path: str | Path) -> pa.Table:
 
 
 def read_trips(paths: Sequence[str | Path], zones: str | Path) -> pa.Table:
-    """TLC trip records (parquet) and the zone lookup (CSV): boroughs and zones of pick-up and drop-off."""
+    """Read the boroughs and zones of TLC trip records (parquet), by the zone lookup (CSV)."""
     lookup = pd.read_csv(zones, keep_default_na=False).set_index("LocationID")
     both = [pq.read_table(path, columns=["PULocationID", "DOLocationID"]) for path in paths]
     trips = pa.concat_tables(both).to_pandas()
@@ -71,7 +71,7 @@ def read_trips(paths: Sequence[str | Path], zones: str | Path) -> pa.Table:
 
 
 def trip_schema(zones: str | Path) -> dict[str, object]:
-    """The declared schema of trips: the boroughs and zones of the public lookup."""
+    """The declared schema of trips, with the boroughs and zones of the public lookup."""
     lookup = pd.read_csv(zones, keep_default_na=False)
     boroughs, names = list(dict.fromkeys(lookup["Borough"])), list(dict.fromkeys(lookup["Zone"]))
     columns = {

@@ -1,7 +1,7 @@
-"""Runs the cells of experiments on all cores, keeps every finished cell on disk, and hands out their rows.
+"""Runs the cells of experiments on several cores, keeps every finished cell on disk, and returns their rows.
 
-A cell is one call of a function of trials.py or timing.py with settings that JSON can hold. Its rows are kept
-under a hash of function, settings and code, so that an interrupted run resumes and two experiments share it.
+A cell is one call of a function in trials.py or timing.py with JSON settings. Its rows are kept under a hash
+of function, settings and code, so an interrupted run resumes and experiments share equal cells.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from experiments import tables
 
 Row = dict[str, Any]
 
-# What a cell's figures follow from; pages and pictures are not among it.
+# The code and data that decide a cell's figures. Pages and charts do not.
 _CODE = (
     "experiments/*_*.json", "experiments/credit.py", "experiments/extracts.py", "experiments/published.py",
     "experiments/questions.py", "experiments/tables.py",
@@ -38,7 +38,7 @@ _CODE = (
 
 @dataclass(frozen=True)
 class Cell:
-    """A call: the function's name, its settings, and what else its rows shall say."""
+    """A call: the function's name, its settings, and labels that are added to its rows."""
 
     work: str  # "trials.judgements"
     settings: Row
@@ -46,7 +46,7 @@ class Cell:
 
     @property
     def alone(self) -> bool:
-        """Times are taken while nothing else runs."""
+        """Whether the cell takes times, and so must run while nothing else does."""
         return self.work.startswith("timing.")
 
     @property
@@ -60,7 +60,7 @@ class Cell:
         return tables.cache_folder() / f"{self.key}.json"
 
     def rows(self) -> list[Row] | None:
-        """The rows that were kept, or None."""
+        """The kept rows with the labels, or None if the cell was not computed yet."""
         if not self.kept.exists():
             return None
         return [{**self.labels, **row} for row in json.loads(self.kept.read_text(encoding="utf-8"))]
@@ -68,11 +68,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Scale:
-    """How large a run is: full tables and the paper's ten repetitions or more, or a short form for tests."""
+    """The size of a run: full tables with the paper's ten repetitions or more, or a short form for tests."""
 
     runs: int = 10
     many: int = 1000  # where a repetition costs nothing
-    rows: int | None = None  # of every table; None for its own
+    rows: int | None = None  # the most rows of a table; None for its own number
     questions: tuple[str, ...] | None = None  # None for all ten
     sparse: bool = False  # only the ends of every sweep
 
@@ -93,7 +93,7 @@ SHORT = Scale(runs=2, many=50, rows=4_000, questions=("I1", "G1"), sparse=True)
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper says, what came out here, and whether that is the same."""
+    """A claim of the paper, our result, and whether they agree."""
 
     text: str
     published: str
@@ -103,7 +103,7 @@ class Claim:
 
 
 class Experiment(Protocol):
-    """A module of experiments/paper."""
+    """What a module of experiments/paper provides."""
 
     NAME: str
     TITLE: str
@@ -118,7 +118,7 @@ class Experiment(Protocol):
 
 @cache
 def code_identity(module: str) -> str:
-    """A hash of the code and data that figures of the module follow from."""
+    """A hash of the code and data that decide the module's figures."""
     digest = hashlib.sha256()
     for pattern in (*_CODE, module):
         for path in sorted(tables.ROOT.glob(pattern)):
@@ -128,7 +128,7 @@ def code_identity(module: str) -> str:
 
 
 def _content(path: Path) -> bytes:
-    """The file, of Python what it does: comments, docstrings and line breaks change no figure."""
+    """The file's bytes, or for Python its code without comments and docstrings, which change no figure."""
     if path.suffix != ".py":
         return path.read_bytes()
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -139,23 +139,23 @@ def _content(path: Path) -> bytes:
 
 
 def compute(cell: Cell) -> None:
-    """Runs a cell in this process and keeps its rows."""
+    """Run a cell in this process and keep its rows."""
     module, function = cell.work.split(".")
     rows = getattr(import_module(f"experiments.{module}"), function)(**cell.settings)
     fresh = cell.kept.with_suffix(f".{os.getpid()}")
     fresh.write_text(json.dumps(rows, default=float), encoding="utf-8")
-    fresh.rename(cell.kept)  # whole, or not there
+    fresh.rename(cell.kept)  # atomic: never a partial file
 
 
 def run(
     cells: Iterable[Cell], *, workers: int, minutes: float, done: Callable[[], None] = lambda: None
 ) -> list[Cell]:
-    """Computes the cells that are not kept yet; returns those for which there was no time."""
+    """Compute the cells that are not kept yet, and return the cells that there was no time for."""
     end = time.monotonic() + 60 * minutes
     waiting = list({cell.key: cell for cell in cells if cell.rows() is None}.values())
     together = [cell for cell in waiting if not cell.alone]
     if workers > 1 and len(together) > 1:
-        # Tables are opened once per process, so neighbours in the list share them.
+        # Each process opens a table once, so neighbouring cells in the list share it.
         with ProcessPoolExecutor(workers, get_context("spawn"), _end_with_parent) as pool:
             _run_in(pool, together, workers, end, done)
     else:
@@ -165,7 +165,7 @@ def run(
 
 
 def _end_with_parent() -> None:
-    """Ends a worker whose parent was killed: it would wait for work forever."""
+    """End this worker if its parent is killed. Otherwise it would wait for work forever."""
 
     def watch() -> None:
         parent = parent_process()
@@ -186,7 +186,7 @@ def _run_here(cells: list[Cell], end: float, done: Callable[[], None]) -> None:
 def _run_in(
     pool: ProcessPoolExecutor, cells: list[Cell], workers: int, end: float, done: Callable[[], None]
 ) -> None:
-    """Only as many at a time as there are workers: what is handed over cannot be taken back."""
+    """Run cells in the pool. Submits only one per worker, because submitted cells cannot be taken back."""
     rest, running = iter(cells), set[Future[None]]()
     while True:
         while len(running) < workers and time.monotonic() < end and (cell := next(rest, None)) is not None:
@@ -200,5 +200,5 @@ def _run_in(
 
 
 def frame_of(experiment: Experiment, scale: Scale) -> pd.DataFrame:
-    """All rows of an experiment that were computed."""
+    """All computed rows of an experiment."""
     return pd.DataFrame([row for cell in experiment.cells(scale) for row in cell.rows() or []])

@@ -1,8 +1,8 @@
-"""How often do the intervals of SPEC section 5 hold? Writes docs/interval-coverage.md.
+"""Measures how often the intervals of SPEC section 5 hold. Writes docs/interval-coverage.md.
 
     .venv/bin/python experiments/interval_coverage.py
 
-Simulated releases with seeded noise; not private, reads no data.
+Releases are simulated with seeded noise: it reads no data and is not private.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dpxplain.privacy import intervals
 from dpxplain.privacy.intervals import FloatArray, NoisyMeans, weighted_means_intervals
 
 RUNS = 60_000
-BOOTSTRAP_RUNS = 500  # each of them draws 2,000 resamples
+BOOTSTRAP_RUNS = 500  # each run draws 2,000 resamples
 SEED = 20230101
 LEVELS = (0.8, 0.9, 0.95, 0.99)
 RHOS = (0.01, 0.1, 0.3, 1.0)
@@ -34,7 +34,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "interval-coverage.md"
 
 @dataclass(frozen=True)
 class Cell:
-    """One situation: true sizes and means of the groups asked about, weights, ρ of the query."""
+    """One situation: true sizes and means of the groups compared, their weights, and the query's ρ."""
 
     sizes: tuple[int, ...]
     means: tuple[float, ...]
@@ -43,13 +43,13 @@ class Cell:
 
     @property
     def true_means(self) -> FloatArray:
-        """Of 0/1 values. An empty group has none: the mean asked for stands in as the convention."""
+        """The true means of 0/1 values. For an empty group, which has none, the mean in `means`."""
         sizes = np.array(self.sizes, dtype=np.float64)
         wanted = np.array(self.means, dtype=np.float64)
         return np.where(sizes > 0, np.round(wanted * sizes) / np.maximum(sizes, 1), wanted)
 
     def release(self, runs: int, seed: int) -> NoisyMeans:
-        """The AVG query of SPEC section 4, `runs` times over; values lie in [0, 1]."""
+        """`runs` releases of the AVG query of SPEC section 4; values lie in [0, 1]."""
         seeded = np.random.default_rng([SEED, seed])
         sizes = np.array(self.sizes, dtype=np.float64)
         ones = np.ones(len(sizes))
@@ -80,7 +80,7 @@ class Cell:
 def plain_mover(
     means: NoisyMeans, weights: FloatArray, confidence: float, _: str
 ) -> tuple[FloatArray, FloatArray]:
-    """MOVER with no regard to small counts: what the fallback of `mover` is there to mend."""
+    """MOVER without the fallback that `mover` has for small counts."""
     low, high = intervals._fieller_means(means, 1 - confidence)
     below, above = intervals._weighted_reach(means.estimates, low, high, weights)
     estimate = np.sum(weights * means.estimates, axis=-1)
@@ -88,24 +88,24 @@ def plain_mover(
 
 
 def pairs(sizes: Iterable[tuple[int, int]] = PAIRS) -> list[Cell]:
-    """Why is group i above group j?"""
+    """Situations for "why is group i above group j?"."""
     return [Cell(n, m, (1, -1), rho) for n, m, rho in itertools.product(sizes, PAIR_MEANS, RHOS)]
 
 
 def triples() -> list[Cell]:
-    """A weighted question over three groups."""
+    """Situations for a weighted question about three groups."""
     return [Cell(n, m, (1, -0.5, -2), rho) for n, m, rho in itertools.product(TRIPLES, TRIPLE_MEANS, RHOS)]
 
 
 def singles() -> list[Cell]:
-    """One group's own mean."""
+    """Situations for the mean of one group."""
     return [Cell((n,), (m,), (1,), rho) for n, m, rho in itertools.product(SINGLES, SINGLE_MEANS, RHOS)]
 
 
 def coverages(
     cells: Sequence[Cell], methods: Sequence[str], runs: int
 ) -> dict[tuple[float, str], FloatArray]:
-    """For every level and method, the coverage in each cell. All of them see the same noise."""
+    """The coverage in each cell, for every level and method. All levels and methods see the same noise."""
     found: dict[tuple[float, str], list[float]] = {key: [] for key in itertools.product(LEVELS, methods)}
     for seed, cell in enumerate(cells):
         means = cell.release(runs, seed)
@@ -115,7 +115,7 @@ def coverages(
 
 
 def coverage_table(title: str, cells: Sequence[Cell], methods: Sequence[str], runs: int) -> list[str]:
-    """Lowest and mean coverage over the cells, and where the lowest was."""
+    """A section with the lowest and mean coverage over the cells, and where the lowest was."""
     lines = [f"## {title}", "", f"{len(cells)} situations, {runs:,} runs each.", ""]
     lines += ["| γ | method | lowest | mean | situations below γ − 0.005 | where lowest (sizes, means, ρ) |"]
     lines += ["|---|---|---|---|---|---|"]
@@ -128,7 +128,7 @@ def coverage_table(title: str, cells: Sequence[Cell], methods: Sequence[str], ru
 
 
 def width_table() -> list[str]:
-    """Mean width relative to the paper's interval."""
+    """A section with mean widths relative to the paper's interval."""
     cells = [
         Cell((300, 300), (0.4, 0.1), (1, -1), 0.001),
         Cell((20, 20), (0, 0), (1, -1), 0.1),
@@ -169,33 +169,36 @@ def main() -> None:
 
 INTRODUCTION = """# Coverage of the AVG intervals
 
-Measured by `.venv/bin/python experiments/interval_coverage.py` (seed {seed}), which writes this page.
-The subject is `src/dpxplain/privacy/intervals.py`; the definitions are in section 5 of the specification.
+`.venv/bin/python experiments/interval_coverage.py` (seed {seed}) measures these figures and writes this page.
+It tests `src/dpxplain/privacy/intervals.py`; section 5 of the specification defines the intervals.
 
-Groups hold 0/1 values, and ρ is that of the AVG query: σ of a count 1/√ρ, of a centred sum 0.5/√ρ. Only the
-size of a group relative to its σ matters, so ρ = 0.01 with 50 rows stands for any group of five σ. An empty
-group has no mean; the value listed for it is taken as the convention, and every convention must be covered.
+Groups hold 0/1 values, and ρ is the AVG query's: the noise of a count has σ = 1/√ρ, that of a centred sum
+0.5/√ρ. Only the size of a group relative to its σ matters, so 50 rows at ρ = 0.01 stand for any group of five
+σ. An empty group has no mean, so the value listed for it counts as its true mean. The interval must cover
+that value whichever is listed.
 
-How exact are these figures? An interval that holds with probability exactly γ = 0.95 falls below 0.945 in one
-out of six simulations of 2,000 runs. At {runs:,} runs the standard error is 0.0016 for γ = 0.8 and 0.0009 for
-γ = 0.95; the lowest of hundreds of exactly nominal situations would lie some three of them below γ by chance.
+How exact are these figures? In a simulation of 2,000 runs, an interval that holds with probability exactly
+γ = 0.95 falls below 0.945 one time in six. At {runs:,} runs the standard error is 0.0016 for γ = 0.8 and
+0.0009 for γ = 0.95. Among hundreds of exactly nominal situations, the lowest would lie about three standard
+errors below γ by chance.
 
 ## What was decided
 
 - `image` (union bound) and `fieller` (exact per mean, groups independent) are provable, for small and empty
-  groups too. With a single group `fieller` holds with probability γ exactly, not more.
+  groups too. With a single group `fieller` can hold with probability exactly γ and no more.
 - `mover` is nominal, not proved. Plain MOVER fails badly when a noisy count is near zero: see "plain mover".
-  The default therefore uses MOVER only where every noisy count exceeds 2·z·σ, σ being the scale of its noise
-  and z the Gaussian quantile of γ, and the `fieller` interval otherwise. Released counts alone decide. It
-  costs next to no width: near zero the bounds of x, which MOVER cannot use, make `fieller` about as narrow.
-- MOVER cannot use the bounds of x and is wide where means lie within their noise of a bound. `fieller` also
-  takes over where it is narrower by a fifth or more. Taking it whenever it is narrower would use up the
-  tolerance (a search found 0.946 at γ = 0.95); with the margin the same situations are back at 0.950.
-- With that, `mover` stays within 0.005 of γ everywhere on the grid: it is the default.
-- `bootstrap` is approximate: near nominal for large groups, short of γ for groups of a few rows.
-- The gain over `image` depends on where the means lie. For large groups the shares tend to 0.63 (`fieller`)
-  and 0.39 (`mover`) with means far from the middle of the bounds, to 0.89 and 0.55 at the middle, where
-  centring helps the paper's interval most.
+  The default therefore uses MOVER only where every noisy count exceeds 2·z·σ, and the `fieller` interval
+  otherwise. Here σ is the scale of the count's noise and z the Gaussian quantile of γ. Released counts alone
+  decide. The rule costs next to no width: near zero `fieller` is about as narrow, because it uses the bounds
+  of x and MOVER cannot.
+- For the same reason MOVER is wide where a mean lies within its noise of a bound. So `fieller` also takes
+  over where it is narrower by a fifth or more. Taking it whenever it is narrower would use up the tolerance
+  (a search found 0.946 at γ = 0.95). With the margin of a fifth, the same situations are back at 0.950.
+- With these rules `mover` is nowhere on the grid more than 0.005 below γ, so it is the default.
+- `bootstrap` is approximate: near nominal for large groups, below γ for groups of a few rows.
+- The gain over `image` depends on where the means lie. For large groups the widths tend to 0.63 (`fieller`)
+  and 0.39 (`mover`) of the paper's if the means are far from the middle of the bounds. They tend to 0.89 and
+  0.55 at the middle, where centring helps the paper's interval most.
 """
 
 if __name__ == "__main__":

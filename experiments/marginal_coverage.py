@@ -1,9 +1,9 @@
-"""How often do the intervals of the marginals mechanism hold? Writes docs/marginal-coverage.md.
+"""Measures how often the intervals of the marginals mechanism hold. Writes docs/marginal-coverage.md.
 
     .venv/bin/python experiments/marginal_coverage.py           # about a quarter of an hour
     .venv/bin/python experiments/marginal_coverage.py --quick   # prints a sample, writes nothing
 
-Simulated tables and seeded noise; not private. The Adult section reads the bundled data.
+Tables are simulated and noise is seeded: not private. The Adult section reads the bundled data.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "marginal-coverage.md"
 
 @dataclass(frozen=True)
 class Table:
-    """True rows and sums per (group, cell) of every attribute, the last cell being undeclared values."""
+    """True rows and sums per group and cell, for every attribute. The last cell holds undeclared values."""
 
     kind: Kind
     low: float
@@ -66,7 +66,7 @@ class Table:
 
     @property
     def overlap(self) -> int:
-        """Cells one row touches."""
+        """How many cells one row touches."""
         return len(self.count)
 
     @cached_property
@@ -78,7 +78,7 @@ class Table:
 
     @cached_property
     def influence(self) -> FloatArray:
-        """By the definition in SPEC section 1."""
+        """The true influence of each predicate, as SPEC section 1 defines it."""
         n, S, a, U = self.parts
         c, w = n[:, None] - a, np.array(self.weights)[:, None]
         m = c.min(axis=0)
@@ -90,7 +90,7 @@ class Table:
 
     @cached_property
     def without(self) -> FloatArray:
-        """The gap without each predicate's rows; the middle stands in for the mean of no rows."""
+        """The gap without each predicate's rows. The mean of no rows is taken as the middle of the bounds."""
         n, S, a, U = self.parts
         if self.kind == "avg":
             values = _mean(S[:, None] - U, n[:, None] - a, (self.low + self.high) / 2)
@@ -114,7 +114,7 @@ class Table:
 
     @cached_property
     def rank(self) -> tuple[IntArray, IntArray]:
-        """The first and the last position a predicate may take among its equals."""
+        """The first and the last rank that each predicate may have, given its ties."""
         near = 1e-9 * max(1.0, float(np.abs(self.influence).max()))
         best = [1 + np.sum(self.influence > v + near) for v in self.influence]
         worst = [np.sum(self.influence >= v - near) for v in self.influence]
@@ -123,7 +123,7 @@ class Table:
     def release(
         self, rho: float, first_rho: float, runs: int, seed: int, shrink: float = 1.0
     ) -> PreparedGroups:
-        """Phase 1 and the marginals, `runs` times over. `shrink` makes the stated scales too small."""
+        """`runs` releases of Phase 1 and the marginals. A `shrink` below 1 understates their scales."""
         rng = np.random.default_rng([SEED, seed])  # seeded: an experiment, its output is not private
 
         def noisy(values: FloatArray, scale: float) -> FloatArray:
@@ -171,9 +171,11 @@ def make_table(
     attributes: Sequence[int],
     seed: int = 0,
 ) -> Table:
-    """Rows drawn once per situation. Shapes: flat (all values alike), skewed (Zipf values, x depends on
-    them), one value (nine rows in ten share it, so little remains without them), at the bounds (x constant
-    per group)."""
+    """A table with rows drawn once per situation.
+
+    Shapes: flat (all values alike), skewed (Zipf values, x depends on them), one value (nine rows in ten
+    share it, so little remains without them), at the bounds (x constant per group).
+    """
     rng = np.random.default_rng([SEED, len(shape)])
     weights = WEIGHTS[len(sizes)]
     counts = [np.zeros((len(sizes), values + 1)) for values in attributes]
@@ -203,9 +205,9 @@ def make_table(
 
 @dataclass(frozen=True)
 class Measurement:
-    """Coverage of the lines shown, for one situation, level and k."""
+    """Coverage and widths of the lines shown, for one situation, level and k."""
 
-    influence: float  # share of the shown lines that are covered
+    influence: float  # share of the lines shown that are covered
     rank: float
     without: float
     together: float  # all influences of the family at once
@@ -216,13 +218,13 @@ class Measurement:
     gap: float
     without_width: float
     share: float
-    shares: float  # share of the runs in which all shown shares are covered at once
+    shares: float  # share of runs in which all shares shown are covered at once
     share_known: float
-    share_width: float  # of those that are known
+    share_width: float  # mean over the known shares
 
 
 def measure(table: Table, released: PreparedGroups, confidence: float, k: int) -> list[Measurement]:
-    """For 1, 5, ... up to k lines: the first lines of a longer table are the shorter table."""
+    """Measure tables of 1, 5, ... up to k lines. A shorter table is the first lines of the longest."""
     found = infer_arrays(released, table.weights, confidence, k)
     near = 1e-9 * max(1.0, float(np.abs(table.influence).max()))
     low, high = found.influence_low - near, found.influence_high + near
@@ -233,7 +235,7 @@ def measure(table: Table, released: PreparedGroups, confidence: float, k: int) -
     gaps = (found.without_low - 1e-9 <= table.without[sel]) & (
         table.without[sel] <= found.without_high + 1e-9
     )
-    # Without a gap there is no share: then every interval that says something is wrong.
+    # Without a true gap there is no share, so any known share counts as not covered.
     known = np.isfinite(found.share)
     true = table.share[sel]
     shared = ~known | ((found.share_low - 1e-9 <= true) & (true <= found.share_high + 1e-9))
@@ -265,7 +267,7 @@ def measure(table: Table, released: PreparedGroups, confidence: float, k: int) -
 
 @dataclass(frozen=True)
 class Situation:
-    """One table and one budget."""
+    """One table and its budgets."""
 
     kind: Kind
     low: float
@@ -277,7 +279,7 @@ class Situation:
 
     @property
     def table(self) -> Table:
-        """The true numbers."""
+        """The table of true counts and sums."""
         return make_table(self.kind, self.low, self.high, self.sizes, self.shape, SMALL)
 
     def __str__(self) -> str:
@@ -287,7 +289,7 @@ class Situation:
 
 
 def situations() -> list[Situation]:
-    """The grid. Phase 1 has ρ = 0.1 or the ρ of the marginals, in turn."""
+    """The grid. Phase 1 has, in turn, the ρ of the marginals or ρ = 0.1."""
     grid = itertools.product(KINDS, PAIRS + SINGLES + TRIPLES, SHAPES, RHOS)
     return [
         Situation(*kind, sizes, shape, rho, 0.1 if index % 2 else rho)
@@ -306,7 +308,7 @@ QUANTITIES = {
 
 
 def coverage_section(grid: Sequence[Situation], runs: int, retest_runs: int) -> list[str]:
-    """Lowest and mean coverage per level and quantity, and what a retest says of the lowest."""
+    """Table lines with the lowest and mean coverage per level and quantity, and the lowest after a retest."""
     found: dict[tuple[float, str], list[tuple[float, int, int]]] = {}
     for seed, situation in enumerate(grid):
         for level, results in simulate(situation, LEVELS, LINES[-1], runs, seed).items():
@@ -336,7 +338,7 @@ def coverage_section(grid: Sequence[Situation], runs: int, retest_runs: int) -> 
 
 
 def retest(situation: Situation, level: float, k: int, quantity: str, runs: int) -> float:
-    """The same situation with fresh noise."""
+    """Coverage of a quantity in the same situation with fresh noise."""
     results = simulate(situation, (level,), k, runs, 1_000_000)
     return float(getattr(results[level][-1], quantity))
 
@@ -344,7 +346,7 @@ def retest(situation: Situation, level: float, k: int, quantity: str, runs: int)
 def simulate(
     situation: Situation, levels: Sequence[float], k: int, runs: int, seed: int
 ) -> dict[float, list[Measurement]]:
-    """In batches that fit the processor's cache; every level sees the same noise."""
+    """Measure a situation in batches that fit the processor's cache. Every level sees the same noise."""
     table, size = situation.table, min(runs, BATCH)
     found: dict[float, list[list[Measurement]]] = {level: [] for level in levels}
     for batch in range(runs // size):
@@ -355,12 +357,12 @@ def simulate(
 
 
 def average(results: Sequence[Measurement]) -> Measurement:
-    """Of batches of one size."""
+    """The mean of several batches of equal size."""
     return Measurement(*np.mean([astuple(result) for result in results], axis=0).tolist())
 
 
 def gap_section(grid: Sequence[Situation], runs: int) -> list[str]:
-    """The gap itself: one statement, hence nominal coverage and many runs."""
+    """Table lines for the gap itself. It is one statement with nominal coverage, so it needs many runs."""
     found: dict[float, list[tuple[float, int]]] = {level: [] for level in LEVELS}
     for seed, situation in enumerate(grid):
         for level, value in gap_coverage(situation, LEVELS, runs, seed).items():
@@ -378,7 +380,7 @@ def gap_section(grid: Sequence[Situation], runs: int) -> list[str]:
 
 
 def gap_coverage(situation: Situation, levels: Sequence[float], runs: int, seed: int) -> dict[float, float]:
-    """How often the gap lies in its interval; all levels see the same noise."""
+    """The coverage of the gap's interval, by level. All levels see the same noise."""
     table = situation.table
     e = estimate(table.release(situation.rho, situation.first_rho, runs, seed))
     found = {}
@@ -389,7 +391,7 @@ def gap_coverage(situation: Situation, levels: Sequence[float], runs: int, seed:
 
 
 def fallback_section(runs: int) -> list[str]:
-    """Small groups: the intervals as they are, and first-order intervals whatever the counts."""
+    """Table lines for small groups: the intervals as they are, and first-order intervals only."""
     lines = ["| aggregate | rows | ρ | trusted | coverage | first order alone |", "|---|---|---|---|---|---|"]
     sizes = ((5, 5), (37, 22000), (150, 150), (400, 1000))
     for kind, rows, rho in itertools.product(KINDS[:3], sizes, (0.001, 0.01, 0.1)):
@@ -411,7 +413,7 @@ def fallback_section(runs: int) -> list[str]:
 
 
 def adult_table(above: str, below: str) -> Table:
-    """True cells of the bundled Adult data: AVG(high_income) by marital status, 103 predicates."""
+    """The true cells of the bundled Adult data for AVG(high_income) by marital status, 103 predicates."""
     folder = Path(datasets.__file__).parent
     columns = tomllib.loads((folder / "adult.toml").read_text(encoding="utf-8"))["columns"]
     data = parquet.read_table(folder / "adult.parquet").to_pandas()
@@ -441,7 +443,7 @@ def adult_table(above: str, below: str) -> Table:
 
 
 def adult_section(runs: int) -> list[str]:
-    """The figures of issue 4."""
+    """Table lines for Adult: precision, widths and coverage (issue 4)."""
     shown = {
         "precision": ("precision@5", ".3f"),
         "width": ("influence width", ".1f"),
@@ -491,36 +493,43 @@ def main() -> None:
 
 INTRODUCTION = """# Coverage of the marginals mechanism
 
-Measured by `.venv/bin/python experiments/marginal_coverage.py` (seed {seed}), which writes this page. The
-subject is `src/dpxplain/privacy/marginals/inference.py`; why it should hold is in `docs/proofs/marginals.md`.
+`.venv/bin/python experiments/marginal_coverage.py` (seed {seed}) measures these figures and writes this page.
+It tests `src/dpxplain/privacy/marginals/inference.py`; `docs/proofs/marginals.md` says why it should hold.
 
-{situations} situations, {runs:,} runs each: COUNT, SUM (on [0, 1] and on [−1, 1]) and AVG; one group,
-two with weights (1, −1) and three with (1, −0.5, −2), of 5 to 100,000 rows; ρ of the marginals from 0.001 to
-5, of Phase 1 either 0.1 or the same; k = 1, 5, 20; three attributes with 2, 6 and 13 values, 21 predicates.
-Shapes: *flat*, all values equally frequent and without effect, so that influences nearly tie; *skewed*, Zipf
-frequencies and values that matter; *one value*, nine rows in ten share it, so that little remains without
-them; *at the bounds*, every x of a group at a bound.
+There are {situations} situations with {runs:,} runs each:
+
+- COUNT, SUM (on [0, 1] and on [−1, 1]) and AVG;
+- one group, two with weights (1, −1) or three with weights (1, −0.5, −2), of 5 to 100,000 rows;
+- ρ of the marginals from 0.001 to 5, and ρ of Phase 1 either 0.1 or the same;
+- k = 1, 5, 20;
+- three attributes with 2, 6 and 13 values, which makes 21 predicates;
+- four shapes. *Flat*: all values are equally frequent and have no effect, so influences nearly tie. *Skewed*:
+  Zipf frequencies and values that matter. *One value*: nine rows in ten share it, so little remains without
+  them. *At the bounds*: every x of a group is at a bound.
 
 How exact are these figures? With 2,000 runs the standard error is 0.009 at γ = 0.8, 0.005 at 0.95 and 0.002
-at 0.99, so the lowest of hundreds of situations that are exactly nominal lies about three of them below γ by
+at 0.99. Among hundreds of exactly nominal situations, the lowest lies about three standard errors below γ by
 chance. The {retested} lowest of every row are therefore run again with {retests:,} runs of fresh noise, and
-the lowest of those is given as well.
+the tables also give the lowest of these.
 """
 
-ADULT_TEXT = """AVG(high_income) by marital status, 103 predicates on eight attributes, k = 5, γ = 0.95, Phase
-1 at ρ = 0.1, counts with 0.4 of ρ. Widths are means over the lines shown; a rank interval [2, 4] has width 2.
-The last four columns are coverage: share of the lines shown, and all 103 influences together.
-Married-AF-spouse has 37 rows: there the provable fallback is in use up to ρ = 0.1 and beyond."""
+ADULT_TEXT = """The query is AVG(high_income) by marital status, with 103 predicates on eight attributes,
+k = 5 and γ = 0.95. Phase 1 has ρ = 0.1, and counts get 0.4 of the marginals' ρ. Widths are means over the
+lines shown; a rank interval [2, 4] has width 2. The last four columns are coverage: three of the lines shown,
+and *together* of all 103 influences at once. Married-AF-spouse has 37 rows, so the provable fallback is in
+use there up to ρ = 0.1 and beyond."""
 
-GRID_TEXT = """A line shown is covered or not; the share of covered lines must reach γ − 0.005. Influences of
-all predicates together are what the intervals are built for: the lines shown are chosen on the same noise."""
+GRID_TEXT = """Of the lines shown, the share that is covered must reach γ − 0.005. The intervals are built to
+hold for all predicates together, because the lines shown are chosen with the same noise."""
 
-GAP_TEXT = """Σ w·value from Phase 1 and all marginals together, {runs:,} runs, on a third of the situations
-of shape *skewed* and *at the bounds*. One statement, no selection, hence close to γ; the {retested} lowest
-of every row are run again with five times as many runs of fresh noise."""
+GAP_TEXT = """The gap Σ w·value is estimated from Phase 1 and all marginals together, with {runs:,} runs, on a
+third of the situations of shape *skewed* and *at the bounds*. It is one statement without a selection, so its
+coverage is close to γ. The {retested} lowest of every row are run again with five times as many runs of fresh
+noise."""
 
-FALLBACK_TEXT = """γ = 0.95: coverage of all influences together, the lowest of the four shapes. "First order
-alone" uses the first-order interval whatever the counts, and ignores that another group may be smallest."""
+FALLBACK_TEXT = """The coverage is that of all influences together at γ = 0.95, the lowest of the four shapes.
+"First order alone" uses the first-order interval whatever the counts, and ignores that another group may be
+smallest."""
 
 if __name__ == "__main__":
     main()

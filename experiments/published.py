@@ -1,7 +1,7 @@
-"""The paper's mechanisms as published, for comparison only: its constants are loose, its loop overspends.
+"""The paper's mechanisms as published, for comparison only: their constants are loose, their loop overspends.
 
-What is wrong with them, and what the product does instead, is in docs/proofs. Noise comes from a seeded
-generator of NumPy: nothing here is private.
+docs/proofs says what is wrong with them and what the product does instead. Noise comes from a seeded NumPy
+generator: nothing here is private.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ MOST_PROBES = 20  # times N; the published loop need not end
 
 @dataclass(frozen=True)
 class Drawn:
-    """A drawn table: predicates with the ends of their intervals."""
+    """A drawn table: the chosen predicates with the ends of their intervals."""
 
     chosen: IntArray
     low: FloatArray
     high: FloatArray
     first: IntArray
     last: IntArray
-    overspent: float = 0.0  # the share of rank searches that probed more often than they paid for
+    overspent: float = 0.0  # share of rank searches that probed more often than they paid for
 
 
 def top_k(
@@ -78,7 +78,7 @@ def rank_bound(
     direction: int,
     seeded: np.random.Generator,
 ) -> tuple[int, int]:
-    """RankBound of the appendix: the bound, and how many noisy probes it took for a budget of N of them."""
+    """RankBound of the appendix: the bound, and how many noisy probes it used. The budget pays for N."""
     size = len(descending)
     paid = math.ceil(math.log2(size))
     scale = gaussian_scale(2 * sensitivity, rho / paid)
@@ -103,9 +103,9 @@ def question_intervals(
     runs: int,
     seeded: np.random.Generator,
 ) -> tuple[FloatArray, FloatArray]:
-    """Phase 2 of the paper for averages of two groups: the image of four intervals, `runs` times.
+    """`runs` intervals of the paper's Phase 2 for averages of two groups: the image of four intervals.
 
-    Sums are not centred. Where a count's interval contains 0 the answer is the whole line.
+    Sums are not centred. Where a count's interval contains 0, the result is the whole line.
     """
     scale = 1 / math.sqrt(rho)
     reach = two_sided_quantile(1 - (1 - confidence) / 4) * scale

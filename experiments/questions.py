@@ -1,4 +1,4 @@
-"""The questions of the paper: ten of its table, two of its introduction, and Taxi-Imbalance."""
+"""The paper's questions: the ten of its table, two of its introduction, and Taxi-Imbalance."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PaperQuestion:
     sql: str
     weights: tuple[tuple[Group, float], ...]
     valid: bool  # on the true data, as the paper's table says
-    either: tuple[str, ...] = ()  # predicates "one of these columns has the value"
+    either: tuple[str, ...] = ()  # explain by predicates "one of these columns has the value"
 
     @property
     def contrast(self) -> dict[Group, float]:

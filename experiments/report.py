@@ -1,4 +1,4 @@
-"""What a run leaves behind: a CSV and a chart per experiment, one HTML page, and docs/experiments.md."""
+"""Writes the results of a run: a CSV and a chart per experiment, one HTML page, and docs/experiments.md."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pandas as pd
 from experiments import tables
 from experiments.harness import Claim, Scale
 
-NOT_PRIVATE = "Noise is drawn from seeds, so the figures repeat; nothing here is private."
+NOT_PRIVATE = "Noise comes from seeds, so the figures repeat. Nothing here is private."
 _MARKS = {"reproduced": "✓", "better": "▲", "not reproduced": "✗"}
 _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2rem auto;padding:0 1rem;color:#1b1f24}
@@ -31,7 +31,7 @@ text-align:left;vertical-align:top}th{background:#f6f8fa}.reproduced{background:
 
 @dataclass(frozen=True)
 class Section:
-    """An experiment that was run."""
+    """The results of one experiment."""
 
     name: str
     title: str
@@ -53,7 +53,7 @@ def section_of(experiment: Any, frame: pd.DataFrame) -> Section:
 
 
 def write(sections: Sequence[Section], folder: Path, scale: Scale, minutes: float) -> Path:
-    """CSVs, charts and report.html in the folder; the page is self-contained."""
+    """Write CSVs, charts and a self-contained report.html into the folder; return the page's path."""
     folder.mkdir(parents=True, exist_ok=True)
     for section in sections:
         section.frame.to_csv(folder / f"{section.name}.csv", index=False, float_format="%.6g")
@@ -66,7 +66,7 @@ def write(sections: Sequence[Section], folder: Path, scale: Scale, minutes: floa
 
 
 def _slim(svg: str) -> str:
-    """A third of the size: without a description of every point, and with short coordinates."""
+    """Cut the SVG to a third: drop the description of every point and shorten coordinates."""
     svg = re.sub(r' (?:aria-[a-z]+|role|class|pointer-events|font-family)="[^"]*"', "", svg)
     svg = re.sub(r"(\d+\.\d\d)\d+", r"\1", svg)
     return svg.replace("<svg", '<svg font-family="sans-serif"', 1)
@@ -75,20 +75,18 @@ def _slim(svg: str) -> str:
 def write_document(
     sections: Sequence[Section], folder: Path, docs: Path, scale: Scale, minutes: float
 ) -> None:
-    """docs/experiments.md with its charts, from what `write` left in the folder."""
+    """Write docs/experiments.md and copy its charts from the folder that `write` filled."""
     charts = docs / "experiments"
     charts.mkdir(exist_ok=True)
     text = [
         "# Every table and figure of the paper, and ours beside it",
         "",
         f"Made by `make experiments`. {_conditions(scale, minutes)} {NOT_PRIVATE} *As published* is the "
-        f"paper's mechanism "
-        "with its own sensitivities, rank search and slack; *corrected one-shot* the same with those of "
-        "[proofs/sensitivity.md](proofs/sensitivity.md) and [proofs/rank-bounds.md](proofs/rank-bounds.md); "
-        "*vector* and "
-        "*marginals* are new ([proofs/vector.md](proofs/vector.md), "
-        "[proofs/marginals.md](proofs/marginals.md)). "
-        "`dpxplain experiment list` names them all, `dpxplain experiment NAME` runs one.",
+        "paper's mechanism with the paper's sensitivities, rank search and slack. *Corrected one-shot* is "
+        "the same mechanism with those of [proofs/sensitivity.md](proofs/sensitivity.md) and "
+        "[proofs/rank-bounds.md](proofs/rank-bounds.md). *Vector* and *marginals* are new "
+        "([proofs/vector.md](proofs/vector.md), [proofs/marginals.md](proofs/marginals.md)). "
+        "`dpxplain experiment list` lists all experiments, and `dpxplain experiment NAME` runs one.",
         "",
         _summary(sections),
         "",
@@ -113,12 +111,14 @@ def _cell(text: str) -> str:
 
 def _conditions(scale: Scale, minutes: float) -> str:
     real = tables.real_files()
-    source = f"Real files for {', '.join(real)}." if real else "Generated tables except Adult."
+    source = (
+        f"Real files are used for {', '.join(real)}." if real else "All tables except Adult are generated."
+    )
     processor = platform.machine()
     return (
-        f"{scale.runs} repetitions unless a figure says otherwise (the paper: 10). {source} This run took "
-        f"{minutes:.0f} minutes on {os.cpu_count()} cores ({processor}), those of cells kept from before "
-        f"not counted."
+        f"Each figure has {scale.runs} repetitions unless it says otherwise (the paper has 10). {source} "
+        f"This run took {minutes:.0f} minutes on {os.cpu_count()} cores ({processor}), not counting cells "
+        "kept from earlier runs."
     )
 
 

@@ -1,10 +1,10 @@
-"""Four ways to explain, compared: writes docs/study.md and its charts.
+"""Compares four ways to explain; writes docs/study.md and its charts.
 
     python experiments/study.py             200 seeded runs per point, on Adult and on a census-like table
     python experiments/study.py --runs 20   a quick look
-    python experiments/study.py --ranking   the last section alone: Kendall's τ of full rankings
+    python experiments/study.py --ranking   only the last section: Kendall's τ of full rankings
 
-Noise comes from a seeded source, so the figures repeat; nothing here is private.
+Noise comes from a seeded source, so the figures repeat. Nothing here is private.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MECHANISMS = {
     "marginals": {"mechanism": "marginals", "sensitivity": "tight"},
 }
 K = 5
-RANKING_PRICES = (0.001, 0.01, 0.1, 0.5, 1.0, 10.0)  # those of the paper's figure
+RANKING_PRICES = (0.001, 0.01, 0.1, 0.5, 1.0, 10.0)  # as in the paper's figure
 RANKING_RUNS = 50
 SELECTION, TABLE = "selection", "table"
 RANKING = "## Full ranking"
@@ -125,16 +125,17 @@ def truth(question: dpx.Question) -> tuple[Any, Any]:
 
 
 def release(plan: Any, dataset: Any) -> Any:
-    """One table drawn by a plan, whatever is stored."""
+    """Draw one table by the plan, even if a table is stored already."""
     if plan.mechanism == "marginals":
         return plan.read(plan.preparation.measure(dataset))
     return plan.measure(dataset)
 
 
 def rankings(case: Case, runs: int) -> list[dict[str, Any]]:
-    """Kendall's τ-b of the order of all predicates with the true one, by the product's own mechanisms.
+    """Kendall's τ-b between the true order of all predicates and the order of the product's own mechanisms.
 
-    By the paper's selection with k = |P|, where it stops; and by the influences of a table of |P| lines.
+    Two orders are compared: that of the paper's selection with k = |P| (as published and one-shot only), and
+    that of the influences in a table of |P| lines.
     """
     from scipy.stats import kendalltau
 
@@ -174,18 +175,18 @@ def rankings(case: Case, runs: int) -> list[dict[str, Any]]:
 
 
 def write_rankings(frame: pd.DataFrame, runs: int) -> None:
-    """Rewrites the last section of the page."""
+    """Rewrite the last section of the page."""
     page = DOCS / "study.md"
     text = [
         page.read_text().partition(RANKING)[0].rstrip() + f"\n\n{RANKING}\n",
-        "The paper orders all predicates by its selection with k = |P|, spends all of ρ on that and stops "
-        "(*selection*). `explain(k=|P|)` makes a *table* of all instead: it skips the selection, which has "
-        "nothing to choose, and orders by the influences that it measures, for a third of one-shot's ρ; the "
-        "rest buys intervals of ranks. One release of all influences (vector, half of ρ for fresh noise) "
-        "or of marginals does not pay for k. Kendall's τ-b with the true order, mean of "
-        f"{runs} seeded runs; the paper calls 0.4 moderate and 0.7 strong. Made by `python "
-        "experiments/study.py --ranking`; the paper's questions, and conjunctions, are in "
-        "[experiments.md](experiments.md).\n",
+        "The paper orders all predicates by its selection with k = |P| and spends all of ρ on that "
+        "(*selection*). `explain(k=|P|)` makes a *table* of all predicates instead. It skips the selection, "
+        "because there is nothing to choose, and orders the predicates by their measured influences. With "
+        "one-shot, a third of ρ pays for the influences and the rest for rank intervals. One release of all "
+        "influences (vector, which spends half of ρ on fresh noise) or of marginals does not get noisier as "
+        f"k grows. The figures are Kendall's τ-b with the true order, the mean of {runs} seeded runs. The "
+        "paper calls 0.4 moderate and 0.7 strong. `python experiments/study.py --ranking` writes this "
+        "section. [experiments.md](experiments.md) has the paper's questions and conjunctions.\n",
         "| data | mechanism | order by | " + " | ".join(f"ρ = {rho:g}" for rho in RANKING_PRICES) + " |",
         "|---" * (3 + len(RANKING_PRICES)) + "|",
     ]
@@ -208,12 +209,13 @@ def write(frame: pd.DataFrame, runs: int) -> None:
     (DOCS / "study").mkdir(exist_ok=True)
     text = [
         "# Four mechanisms, measured\n",
-        f"Mean of {runs} seeded runs per point, k = {K}, 95% intervals, one query at ρ = 0.1 before. "
-        "Made by `python experiments/study.py`.\n",
-        "*As published* is the paper's mechanism with its own sensitivities; *one-shot* the same with those "
-        "of [proofs/sensitivity.md](proofs/sensitivity.md); *vector* and *marginals* are new "
-        "([proofs/vector.md](proofs/vector.md), [proofs/marginals.md](proofs/marginals.md)). A marginals "
-        "preparation answers every other question on the same query too.\n",
+        f"Each figure is the mean of {runs} seeded runs with k = {K} and 95% intervals, after one query at "
+        "ρ = 0.1. `python experiments/study.py` writes this page.\n",
+        "*As published* is the paper's mechanism with the paper's sensitivities. *One-shot* is the same "
+        "mechanism with the sensitivities of [proofs/sensitivity.md](proofs/sensitivity.md). *Vector* and "
+        "*marginals* are new ([proofs/vector.md](proofs/vector.md), "
+        "[proofs/marginals.md](proofs/marginals.md)). A marginals preparation also answers every other "
+        "question on the same query.\n",
     ]
     for name, part in frame.groupby("data", sort=False):
         slug = str(name).lower().replace("-", "_")
@@ -225,7 +227,8 @@ def write(frame: pd.DataFrame, runs: int) -> None:
         drawn.save(str(DOCS / "study" / f"{slug}.svg"))
         text.append(f"## {name}\n\n![{name}](study/{slug}.svg)\n")
         text.append(
-            "| mechanism | ρ | precision@5 | influence width | rank width | infl. covered | rank covered |"
+            "| mechanism | ρ | precision@5 | influence width | rank width | "
+            "influence covered | rank covered |"
         )
         text.append("|---|---|---|---|---|---|---|")
         for row in part.itertuples():

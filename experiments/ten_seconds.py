@@ -1,7 +1,7 @@
 """The ten-second test: twelve findings, each with four statements of which one is right.
 
-`python experiments/ten_seconds.py` prints them without the answers, for a reader who has seen nothing else;
-`--answers` prints the right letters. Tables are made up with a planted cause, or bundled; noise is real.
+`python experiments/ten_seconds.py` prints them without the answers, for a reader who has seen nothing else.
+`--answers` prints the right letters. Tables are generated with a planted cause, or bundled. Noise is real.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _CLAIMS: dict[str, Any] = {
 
 
 def _claims(rows: int, extra: dict[tuple[str, str], float], seed: int) -> pd.DataFrame:
-    """Claims whose amounts are raised by `extra` for a column's value in the South."""
-    made_up = np.random.default_rng(seed)  # seeded: rows, not noise
+    """A table of claims. `extra` raises the amounts in the South for given values of a column."""
+    made_up = np.random.default_rng(seed)  # a seed for the rows, not for privacy noise
     table = pd.DataFrame(
         {
             "region": made_up.choice(_REGIONS, rows),

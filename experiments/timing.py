@@ -1,7 +1,7 @@
-"""Run times through the public path, with private noise; nothing else may run meanwhile.
+"""Measures run times through the public path, with private noise. Nothing else may run meanwhile.
 
-The clock starts when Phase 1 has been answered, as in the paper, and stops when the table is there. What an
-earlier question counted is forgotten first, so that every figure includes its pass over the rows.
+The clock starts after Phase 1, as in the paper, and stops when the table is there. Counts of earlier
+questions are dropped first, so every figure includes its own pass over the rows.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def explanations(
     *, question: str, rows: int, k: int = K, conjuncts: int = 1, mechanism: str = "auto", attributes: int = 0,
     repeats: int = 3,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Seconds from an answer to its explanation table: Phases 2 and 3. `attributes` keeps so many columns."""
+    """Seconds from an answer to its explanation table (Phases 2 and 3). `attributes` limits the columns."""
     asked = QUESTIONS[question]
     columns = _columns(asked, attributes) if attributes else None
     session = _session(asked.data, rows, columns)
@@ -53,7 +53,7 @@ def explanations(
         answer = _ask(asked, session)
         start, busy = time.perf_counter(), time.process_time()
         why = answer.why(asked.contrast, at_least=0)
-        # A price above all before: what was prepared for as much would answer for free.
+        # Each price is above all before: a preparation for the same price would answer for free.
         rho = sum(DEFAULT_RHOS) * (1 + 1e-6 * next(_prices))
         table = why.explain(k=k, rho=rho, mechanism=mechanism, conjuncts=conjuncts)
         seconds.append(time.perf_counter() - start)
@@ -68,7 +68,7 @@ def explanations(
 
 
 def _columns(asked: PaperQuestion, attributes: int) -> tuple[str, ...]:
-    """The columns of the query, and attributes up to the number."""
+    """The query's columns, and further columns up to the number of attributes."""
     names = list(tables.schema(asked.data)["columns"])
     used = [name for name in names if name in asked.sql]
     others = [name for name in names if name not in used]
@@ -113,7 +113,7 @@ def steps(*, question: str, rows: int, repeats: int = 3) -> list[dict[str, Any]]
 
 
 def pandas_loop(*, question: str, rows: int) -> list[dict[str, Any]]:
-    """The straightforward way: for every predicate, the query on the rows without it. One round."""
+    """Seconds of the straightforward way, run once: for every predicate, the query on the rows without it."""
     from benchmarks.pandas_loop import explain_by_loop
 
     asked = QUESTIONS[question]

@@ -1,7 +1,7 @@
-"""Seeded repetitions of the three phases: what the cells of the experiments compute.
+"""Seeded repetitions of the three phases, which the experiments' cells compute.
 
-True counts are read once per question; each repetition draws noise from a seed. The product's own mechanisms
-draw their tables here (`SeededNoise`), the paper's are in published.py. Nothing here is private.
+True counts are read once per question, and each repetition draws noise from a seed. The product's own
+mechanisms draw their tables with `SeededNoise`; the paper's are in published.py. Nothing here is private.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Rhos = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Case:
-    """A question on an open table, with what is true of it."""
+    """A question on an open table, with its true values."""
 
     asked: PaperQuestion
     question: Any
@@ -47,7 +47,7 @@ class Case:
 
     @cached_property
     def plan(self) -> Any:
-        """Any plan of the question: its terms have the sensitivities' parameters."""
+        """Any plan of the question. Only its terms are used, which have the sensitivities' parameters."""
         return self.plan_of("one-shot", K, 1.0)
 
     def plan_of(self, mechanism: str, k: int, rho: float, confidence: float = CONFIDENCE, **how: Any) -> Any:
@@ -73,21 +73,21 @@ class Case:
 
     @cached_property
     def totals(self) -> tuple[FloatArray, FloatArray]:
-        """True rows and sums of the question's groups."""
+        """The true numbers of rows and sums of the question's groups."""
         terms = self.plan.terms
         totals, groups = self.dataset.totals(terms.query).reveal(), list(terms.contrast.groups)
         return totals.count[groups].astype(float), totals.total[groups] * terms.unit
 
     @property
     def gap(self) -> float:
-        """The true Σ w·value."""
+        """The true gap, Σ w·value."""
         counts, sums = self.totals
         values = sums / counts if self.plan.terms.kind == "avg" else counts
         return float(np.dot(self.plan.terms.contrast.weights, values))
 
     @property
     def relative_to(self) -> float:
-        """What makes influences relative: the true gap, times the smallest group for averages."""
+        """The divisor of relative influences: the true gap, for averages times the smallest group's rows."""
         return abs(self.gap) * (self.totals[0].min() if self.plan.terms.kind == "avg" else 1.0)
 
     def sensitivity(self, *, paper: bool) -> float:
@@ -112,7 +112,7 @@ def _session(data: str, rows: int) -> Any:
     count = dataset.marginals
 
     def count_once(query: Any, family: Any) -> Any:
-        """The product asks for these once and keeps nothing; a repetition asks again."""
+        """Keep the counts: the product asks once and does not keep them, but each repetition asks again."""
         key = (str(query), family.key)
         if key not in counted:
             counted[key] = count(query, family)
@@ -129,7 +129,7 @@ def case(name: str, rows: int, conjuncts: int = 1) -> Case:
 
 
 def ask(asked: PaperQuestion, rows: int, seed: int, rho: float = RHO_QUERY, conjuncts: int = 1) -> Case:
-    """Phases 1 and 2 with the noise of one seed."""
+    """Run Phases 1 and 2 with the noise of one seed."""
     session = _session(asked.data, rows)
     session._dataset.noise = SeededNoise(seed)
     answer = session.query(asked.sql, rho=rho)
@@ -139,7 +139,7 @@ def ask(asked: PaperQuestion, rows: int, seed: int, rho: float = RHO_QUERY, conj
 def drawing(
     case: Case, rows: int, mechanism: str, rhos: Rhos, k: int, confidence: float
 ) -> Callable[[int], Drawn]:
-    """A function that draws the table of a seed."""
+    """A function that draws a table from a seed."""
     if mechanism == PUBLISHED:
         influence, sensitivity = case.influence, case.sensitivity(paper=True)
         return lambda seed: draw(
@@ -164,7 +164,7 @@ def drawing(
         fresh = ask(
             case.asked, rows, seed, RHO_QUERY, case.conjuncts
         )  # its table uses the answer's noise too
-        fresh.dataset.noise = SeededNoise(2**31 + seed)  # whether or not the answer was stored before
+        fresh.dataset.noise = SeededNoise(2**31 + seed)  # the same state even if the answer was stored before
         plan = fresh.plan_of("marginals", k, sum(rhos), confidence)
         lines = plan.read(plan.preparation.measure(fresh.dataset)).lines
         low, high = np.array([line.influence_interval for line in lines]).T
@@ -175,7 +175,7 @@ def drawing(
 
 
 def _own(question: str) -> int:
-    """The first seed of a question, so that no two questions share their noise."""
+    """The first seed of a question, so no two questions share their noise."""
     return 10_000 * (1 + list(QUESTIONS).index(question))
 
 
@@ -183,7 +183,7 @@ def tables_drawn(
     *, question: str, rows: int, mechanism: str, rhos: list[float], k: int, confidence: float, conjuncts: int,
     runs: int,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Means over the repetitions: precision@k, interval widths and how often intervals hold."""
+    """Means over the repetitions of precision@k, interval widths and coverage."""
     asked = case(question, rows, conjuncts)
     table_of = drawing(asked, rows, mechanism, (rhos[0], rhos[1], rhos[2]), k, confidence)
     points = []
@@ -209,7 +209,7 @@ def tables_drawn(
 def selections(
     *, question: str, rows: int, mechanism: str, rho: float, k: int, conjuncts: int, runs: int
 ) -> list[dict[str, Any]]:
-    """Precision@k of selection alone, for `rho` in all."""
+    """Precision@k for `rho` in total, spent on selection only; vector and marginals draw a whole table."""
     if mechanism in (VECTOR, MARGINALS):
         third = rho / 3
         whole = tables_drawn(
@@ -240,9 +240,9 @@ def selections(
 def full_rankings(
     *, question: str, rows: int, mechanism: str, rho: float, conjuncts: int, runs: int
 ) -> list[dict[str, Any]]:
-    """Kendall's τ between the true order of all predicates and the released one, for `rho` in all.
+    """Kendall's τ between the true order of all predicates and the released one, for `rho` in total.
 
-    The paper's is its top-k with k = |P|; one Gaussian release of the whole vector needs no k.
+    The paper's order is its top-k with k = |P|. One Gaussian release of the whole vector needs no k.
     """
     from scipy.stats import kendalltau
 
@@ -272,7 +272,7 @@ def judgements(
 ) -> list[dict[str, Any]]:
     """How often Phase 2 judges the question rightly, and how often its interval holds the true gap.
 
-    The paper's rule: a question is valid unless its interval contains a number that is not positive.
+    By the paper's rule a question is valid only if its whole interval is positive.
     """
     asked = case(question, rows)
     terms = asked.plan.terms
@@ -309,7 +309,7 @@ def judgements(
 def shown_table(
     *, question: str, rows: int, mechanism: str, rhos: list[float], seed: int, k: int = K
 ) -> list[dict[str, Any]]:
-    """One drawn table, line by line, beside what is true; sorted as the paper sorts."""
+    """One drawn table beside the truth, a row per line, sorted as in the paper."""
     asked = case(question, rows)
     table = drawing(asked, rows, mechanism, (rhos[0], rhos[1], rhos[2]), k, CONFIDENCE)(seed)
     order = np.lexsort((table.last, -table.high))
@@ -327,7 +327,7 @@ def shown_table(
 
 
 def answers_shown(*, question: str, rows: int, rho: float, seed: int) -> list[dict[str, Any]]:
-    """Phase 1 with one seed: released and true value of every group."""
+    """Phase 1 with one seed: the released and the true value of every group."""
     asked = QUESTIONS[question]
     session = _session(asked.data, rows)
     session._dataset.noise = SeededNoise(seed)
@@ -348,7 +348,7 @@ def answers_shown(*, question: str, rows: int, rho: float, seed: int) -> list[di
 
 
 def question_shown(*, question: str, rows: int, rho: float, seed: int) -> list[dict[str, Any]]:
-    """Phases 1 and 2 with one seed through the public face, beside the truth."""
+    """Phases 1 and 2 with one seed through the public classes, beside the truth."""
     asked = ask(QUESTIONS[question], rows, seed, rho)
     counts, sums = asked.totals
     released = asked.question

@@ -1,10 +1,10 @@
-"""How often do the intervals hold on tables that nobody tuned anything to? Writes docs/coverage.md.
+"""Measures how often the intervals hold on tables that nothing was tuned to. Writes docs/coverage.md.
 
     .venv/bin/python experiments/untuned_coverage.py --minutes 10 --write
 
-Random schemas and tables: skewed and tiny groups, columns of one value, near ties, values outside their
-declarations, persons with several rows. Every interval that the product gives is compared with the curator's
-truth. Noise is seeded; a seed and a number reproduce a table and its releases.
+Schemas and tables are random: skewed and tiny groups, columns with one value, near ties, values outside
+their declarations, persons with several rows. Every interval that the product gives is compared with the
+curator's truth. Noise is seeded: a seed and a number reproduce a table and its releases.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ VALUES = {
     "LN(COUNT)": "LN(COUNT(*)) AS v",
     "difference of averages": "AVG(x) - AVG(y) AS v",
 }
-# Covered or not, by the name of the interval and then by table.
+# Whether each interval covered the truth, by the name of the interval and then by table.
 Outcomes = dict[str, dict[int, list[bool]]]
 
 
 class Situation:
-    """One random table under random declarations, and a session on it with seeded noise."""
+    """One random table with random declarations, and a session on it with seeded noise."""
 
     def __init__(self, seed: int, number: int, folder: Path) -> None:
         rng = np.random.default_rng([seed, number])
@@ -83,7 +83,7 @@ def _table(rng: np.random.Generator) -> tuple[pd.DataFrame, dict[str, Any]]:
         size = int(rng.choice([1, 2, 3, 8]))
         skew = rng.dirichlet(np.full(size, rng.choice([0.2, 1.0, 10.0])))
         frame[name] = rng.choice(size, rows, p=skew)
-        if name == "b" and rng.random() < 0.5:  # nearly the same column again: near ties of influence
+        if name == "b" and rng.random() < 0.5:  # nearly a copy of a: influences nearly tie
             frame["b"] = np.where(rng.random(rows) < 0.02, frame.b, np.minimum(frame.a, size - 1))
         if rng.random() < 0.3:  # values that are not declared
             frame.loc[rng.random(rows) < 0.1, name] = 77
@@ -95,7 +95,7 @@ def _table(rng: np.random.Generator) -> tuple[pd.DataFrame, dict[str, Any]]:
 
 
 def _numbers(rng: np.random.Generator, rows: int) -> tuple[Any, dict[str, Any]]:
-    """Values and their bounds; some lie beyond, some are missing."""
+    """Random values and their bounds; some values lie outside the bounds, some are missing."""
     low, high = sorted(float(v) for v in rng.choice([-100, -1, 0, 1, 10, 1000], 2, replace=False))
     kind = rng.choice(["constant", "rare", "uniform", "heavy", "bounds"])
     span = high - low
@@ -113,7 +113,7 @@ def _numbers(rng: np.random.Generator, rows: int) -> tuple[Any, dict[str, Any]]:
 
 
 def measure(seed: int, numbers: Iterator[int], folder: Path, runs: int = RUNS) -> Outcomes:
-    """Whether each interval held, for every table of these numbers."""
+    """Whether each interval held, for the tables with these numbers."""
     outcomes: Outcomes = defaultdict(lambda: defaultdict(list))
     for number in numbers:
         situation = Situation(seed, number, folder)
@@ -128,7 +128,7 @@ def measure(seed: int, numbers: Iterator[int], folder: Path, runs: int = RUNS) -
 
 
 def _values(situation: Situation, runs: int) -> Iterator[tuple[str, bool]]:
-    """Intervals of the groups, and of the gap between the two first groups that have rows."""
+    """Test the intervals of the groups, and of the gap between the first two groups that have a value."""
     for name, expression in VALUES.items():
         planned = situation.session.plan(
             f"SELECT g, {expression} FROM t GROUP BY g", situation.rho, confidence=CONFIDENCE
@@ -149,7 +149,7 @@ def _values(situation: Situation, runs: int) -> Iterator[tuple[str, bool]]:
 
 
 def _explanations(situation: Situation, runs: int) -> Iterator[tuple[str, bool]]:
-    """Influences, ranks and gaps without each predicate's rows, by every mechanism."""
+    """Test influences, ranks and gaps without each predicate's rows, by every mechanism."""
     aggregate = str(situation.rng.choice(["COUNT(*)", "SUM(x)", "AVG(x)"]))
     answer: Any = situation.session.query(f"SELECT g, {aggregate} FROM t GROUP BY g", situation.rho)
     question = answer.why(0, 1)
@@ -181,7 +181,7 @@ def _explanations(situation: Situation, runs: int) -> Iterator[tuple[str, bool]]
 
 
 def _quality(situation: Situation) -> Iterator[tuple[str, bool]]:
-    """Shares of rows outside their declarations, counted here from the table itself."""
+    """Test the shares of rows outside their declarations against counts of the table itself."""
     session = situation.session
     for further in (1.0, 1.001):
         quality: Quality = session.quality(situation.rho * further, confidence=CONFIDENCE)
@@ -205,7 +205,7 @@ def _holds(interval: tuple[float, float], true: float) -> bool:
 
 
 def lines(outcomes: Outcomes) -> list[str]:
-    """A line of the table for each interval; the standard error takes a table as one observation."""
+    """One line of the page's table per interval. The standard error counts a table as one observation."""
     made = []
     for name in sorted(
         outcomes, key=lambda name: ("(" in name and "LN" not in name, name.startswith("quality"))

@@ -1,4 +1,4 @@
-"""One module per experiment of the paper: its cells, its chart, its claims."""
+"""The paper's experiments, one module each, with its cells, chart and claims."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ from experiments.trials import DEFAULT_RHOS, MARGINALS
 NAME = "widths"
 TITLE = "Widths of influence and rank intervals against ρ_influence and ρ_rank"
 SENTENCES = (
-    "One of the paper's three budgets is varied, the others stay at its defaults (0.5, 0.5, 1). Vector and "
-    "marginals "
-    "spend the sum of the three on one release; relative widths are divided by the true gap."
+    "Each sweep varies one of the paper's three budgets and keeps the others at the paper's defaults (0.5, "
+    "0.5, 1). Vector and marginals spend the sum of the three on one release. Relative widths are divided by "
+    "the true gap and by the rows of the smaller group."
 )
 INFLUENCE = (0.005, 0.05, 0.1, 0.5, 1.0, 5.0)
 RANK = (0.01, 0.1, 0.5, 1.0, 5.0, 10.0)
@@ -65,9 +65,8 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
         count_claim(
             f"Questions with a mean relative influence width of at most 0.015 at the defaults ({runs} runs)",
             6, 8, passing(widths, "mechanism", "influence_width", most=0.015), asked, MARGINALS,
-            f"Widths of marginals: {named}. A relative width is the noise over the gap times the smallest "
-            f"group, "
-            "which is least for I2 and I5. " + LABEL_MODEL,
+            f"Widths of marginals: {named}. A relative width is the noise divided by the product of the gap "
+            f"and the rows of the smaller group. I2 and I5 have the smallest groups. {LABEL_MODEL}",
         ),
         count_claim(
             f"Questions with a mean rank width of at most 10 at the defaults ({runs} runs)",

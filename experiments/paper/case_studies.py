@@ -1,4 +1,4 @@
-"""Both case studies: why men earn more, and why an empty account beats none."""
+"""The paper's two case studies: why men earn more, and why an empty account is better than none."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from experiments.trials import DEFAULT_RHOS, MARGINALS
 NAME = "case-studies"
 TITLE = "Case studies: Male > Female, and no balance > no checking account"
 SENTENCES = (
-    "One table of each mechanism at the paper's defaults, ρ = 0.5 + 0.5 + 1, beside the true relative "
-    "influences. The "
-    "survey-shaped table is made so that the first case has the paper's true influences; the credit table is "
-    "synthesised anew, so its case has its own."
+    "Each mechanism draws one table at the paper's defaults, ρ = 0.5 + 0.5 + 1, shown beside the true "
+    "relative influences. The survey-shaped table is generated so that the first case has the paper's true "
+    "influences. The credit table is newly synthesised, so the second case has its own influences."
 )
 PUBLISHED_TOP = {
     "I1": {
@@ -77,7 +76,7 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
                 GAPS[name],
                 f"{asked['estimate']:,.6g} in ({asked['low']:,.8g}, {asked['high']:,.8g})",
                 REPRODUCED if asked["verdict"] == "real" else NOT_REPRODUCED,
-                "The interval is a quarter as wide as the paper's or less."
+                "The interval is less than a third as wide as the paper's."
                 if name == "I1"
                 else "The synthesised table has a larger gap than the paper's.",
             ),
@@ -86,12 +85,11 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
                 ", ".join(f"{line} {share:.2%}" for line, share in published.items()),
                 shown,
                 REPRODUCED if list(ours["predicate"]) == list(published) else NOT_REPRODUCED,
-                "By design of the generated table."
+                "The table is generated to have these influences."
                 if name == "I1"
-                else f"{len(same)} of the paper's five are among ours: its synthetic table is not "
-                f"published, and "
-                "another sample of such a model has other influences. With a smaller gap its relative "
-                "influences are larger too.",
+                else f"{len(same)} of the paper's five are among ours. The paper's synthetic table is not "
+                "published, and another sample of such a model has other influences. The paper's relative "
+                "influences are also larger because its gap is smaller.",
             ),
             Claim(
                 f"{name}: mean width of relative influence intervals, and all five found",
@@ -101,7 +99,8 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
                 BETTER
                 if widths[MARGINALS] < WIDTHS[name] and (ours["true_rank"] <= 5).all()
                 else NOT_REPRODUCED,
-                "Tighter sensitivities, and one release of marginals instead of three of parts.",
+                "Our sensitivities are tighter, and one release of marginals replaces the paper's three "
+                "releases.",
             ),
         ]
     return found

@@ -15,8 +15,8 @@ from experiments.trials import MARGINALS, PUBLISHED
 NAME = "confidence"
 TITLE = "Widths of intervals against the confidence level"
 SENTENCES = (
-    "Everything at the paper's defaults, and γ from 0.1 to 0.99. "
-    "A change is the width at 0.99 less that at 0.1."
+    "All budgets stay at the paper's defaults, and γ goes from 0.1 to 0.99. "
+    "A change is the width at 0.99 minus the width at 0.1."
 )
 LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99)
 MECHANISMS = (LINES[0], LINES[1], LINES[3])
@@ -70,9 +70,9 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
                 f"{published} of 10",
                 f"of {frame['question'].nunique()}: {measured}",
                 verdict,
-                f"As published it is {small[PUBLISHED]} on our tables: widths grow with the noise, and rank "
-                f"bounds of the "
-                "published search jump once the slack passes the gaps between influences."
+                f"The count as published is {small[PUBLISHED]} on our tables. Widths grow with the noise, "
+                "and the rank bounds of the published search jump once the slack exceeds the gaps between "
+                "influences."
                 if what == "rank"
                 else "",
             )

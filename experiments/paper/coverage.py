@@ -1,4 +1,4 @@
-"""How often every interval holds what is true."""
+"""How often every interval contains the true value."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from experiments.trials import CONFIDENCE
 NAME = "coverage"
 TITLE = "Coverage of every interval"
 SENTENCES = (
-    "The share of runs in which a 95% interval contains the truth: of the gap (Phase 2), of influences and "
-    "of ranks (Phase 3). "
-    "Grids of single intervals are on pages of their own: docs/interval-coverage.md, marginal-coverage.md "
-    "and coverage.md."
+    "Coverage is the share of 95% intervals that contain the true gap (Phase 2), influence or rank (Phase "
+    "3). Three other pages test the intervals on grids and random tables: docs/interval-coverage.md, "
+    "marginal-coverage.md and coverage.md."
 )
 TABLES = 5  # times the usual repetitions
 
@@ -70,7 +69,7 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
     ):
         mean = part.groupby(by, sort=False)[column].mean()
         least = part.groupby(by, sort=False)[column].min()
-        # Five lines of a table are nearly independent; a run of the gap is one draw. Four standard errors.
+        # Four standard errors. A table counts as five draws, since its lines are nearly independent.
         number = draws * part["question"].nunique() * (5 if what != "gaps" else 1)
         allowed = CONFIDENCE - 0.005 - 4 * math.sqrt(CONFIDENCE * (1 - CONFIDENCE) / number)
         found.append(
@@ -79,7 +78,8 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
                 "at least 95%, by proof",
                 "; ".join(f"{name} {mean[name]:.3f} (least {least[name]:.3f})" for name in mean.index),
                 REPRODUCED if mean.min() > allowed else NOT_REPRODUCED,
-                "Those of marginals hold for all predicates at once, so single ones hold more often."
+                "The intervals of marginals hold for all predicates at once, so each single one holds more "
+                "often."
                 if what == "influences"
                 else "",
             )

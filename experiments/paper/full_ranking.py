@@ -1,4 +1,4 @@
-"""Kendall's τ of the full ranking, k = |P|, against ρ_topk and l."""
+"""Kendall's τ of the full ranking (k = |P|), against ρ_topk and l."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from experiments.trials import CORRECTED, PUBLISHED, RHO_TOP_K, VECTOR
 NAME = "full-ranking"
 TITLE = "Full ranking: Kendall's τ against ρ_topk and l"
 SENTENCES = (
-    "The paper's selection with k = |P| orders all predicates; so does one Gaussian release of all "
-    "influences, which does "
-    "not pay for k. τ is Kendall's τ-b, which leaves tied predicates (those no row satisfies) out of account."
+    "The paper's selection with k = |P| orders all predicates. So does one Gaussian release of all "
+    "influences, whose noise does not grow with k. τ is Kendall's τ-b, which adjusts for ties (predicates "
+    "that no row satisfies)."
 )
 RHOS = (0.001, 0.01, 0.1, 0.5, 1.0, 10.0)
 LINES = (PUBLISHED, CORRECTED, VECTOR)
@@ -91,9 +91,8 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
                 ", ".join(f"{BY_CONJUNCTS[name, l]:.3f}" for l in levels),
                 measured,
                 BETTER if better else NOT_REPRODUCED,
-                "It falls with l as in the paper: the noise grows with |P|, for one release with the "
-                "predicates a row "
-                "satisfies only.",
+                "τ falls with l as in the paper. The noise of the selection grows with |P|, that of one "
+                "release only with the number of predicates a row satisfies.",
             )
         )
     return found

@@ -14,10 +14,9 @@ from experiments.questions import TEN
 NAME = "run-time"
 TITLE = "Run time of Phases 2 and 3"
 SENTENCES = (
-    "Seconds from an answer to its explanation table through the public path, with private noise and the "
-    "ledger's writes, "
-    "on the machine of this run; the fastest of three. The tables are open already, as they were in the "
-    "paper's memory."
+    "Times are seconds from an answer to its explanation table, the fastest of three on the machine of this "
+    "run. They are taken through the public path, with private noise and the ledger's writes. The tables "
+    "are already open, as the paper's were in memory."
 )
 BY_CONJUNCTS = {
     ("I1", 1): 67,
@@ -102,11 +101,11 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
             slow + "All predicates are counted in one grouped pass instead of one query each.",
         ),
         Claim(
-            "The share of computing all influences",
+            "Share of the time spent computing all influences",
             "88%",
             f"{share:.0%} of {steps.sum():.2f} s (one-shot, whose steps are the paper's)",
             BETTER if steps.sum() < 32 else NOT_REPRODUCED,
-            "Still the largest step, of a much smaller total.",
+            "It is still the largest step, but the total is much smaller.",
         ),
     ]
     for (name, l), published in BY_CONJUNCTS.items():

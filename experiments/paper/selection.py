@@ -24,9 +24,8 @@ from experiments.trials import CORRECTED, EVERY, MARGINALS, PUBLISHED, RHO_TOP_K
 NAME = "precision"
 TITLE = "Precision@k against ρ_topk, k and l"
 SENTENCES = (
-    "How many of the k predicates chosen are among the true k, for a budget that is spent on choosing "
-    "alone. Vector and "
-    "marginals get the same ρ and deliver their whole table for it, intervals included."
+    "Precision@k is the share of the k chosen predicates that are among the true top k. The budget pays for "
+    "choosing alone, except that vector and marginals deliver their whole table for it, intervals included."
 )
 RHOS = (0.005, 0.05, 0.1, 0.5, 1.0, 5.0)
 KS = tuple(range(3, 11))
@@ -74,17 +73,15 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
     tenth = 0.05 if 0.05 in set(budget["rho"]) else budget["rho"].min()
     runs = f"{budget['runs'].max():.0f} runs, vector and marginals {budget['runs'].min():.0f}"
     small = (
-        "I2 and I5 have the smallest groups, some 280 and 3,400 rows, while one row may move an income by "
-        "200,000: "
-        "their influences are near or below the noise. As published, other questions than the paper's may "
-        "fail, "
-        "since influences are those of our generated tables."
+        "I2 and I5 have the smallest groups, about 280 and 3,400 rows, while one row's income may be as "
+        "large as 200,000, so their influences are near or below the noise. The mechanism as published may "
+        "fail on other questions than in the paper, since the influences are those of our generated tables."
     )
     low = budget[
         (budget["rho"] == default) & (budget["mechanism"] == MARGINALS) & (budget["precision"] < 0.8)
     ]
     below = ", ".join(f"{row.question} {row.precision:.2f}" for row in low.itertuples()) or "none"
-    small = f"Below 0.8 by marginals at the default: {below}. " + small
+    small = f"Below 0.8 with marginals at the default ρ: {below}. " + small
     at_default = passing(budget[budget["rho"] == default], "mechanism", "precision", least=0.8)
     at_tenth = passing(budget[budget["rho"] == tenth], "mechanism", "precision", least=0.8)
     by_l = frame[frame["part"] == "l"]
@@ -99,7 +96,7 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
             8, 9, at_default, asked, MARGINALS, small,
         ),
         count_claim(
-            f"The same at a tenth of that, ρ = {tenth:g} (the paper's eight hold at ten times as much)",
+            f"The same at a tenth of that, ρ = {tenth:g} (the paper's 8 of 10 are at ten times this ρ)",
             8, 8, at_tenth, asked, MARGINALS, f"{small} {LABEL_MODEL}",
         ),
         Claim(
@@ -107,8 +104,8 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
             "1.0 throughout",
             f"{shown} ({by_l['runs'].max():.0f} runs)",
             REPRODUCED if best > 0.99 else NOT_REPRODUCED,
-            "Where it is below 1, influences next to rank 5 are closer to each other than the noise: "
-            "conjunctions with a common part have nearly equal influences in our generated tables.",
+            "Where it is below 1, the influences around rank 5 differ by less than the noise: in our "
+            "generated tables, conjunctions with a common part have nearly equal influences.",
         ),
         Claim(
             "Noise on every candidate as a baseline, precision@5 by question at the default",

@@ -1,4 +1,4 @@
-"""What several experiments share: the ten questions of a scale, verdicts, and words for numbers."""
+"""Shared by several experiments: the ten questions, settings, verdicts and texts of claims."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from experiments.trials import CONFIDENCE, CORRECTED, DEFAULT_RHOS, MARGINALS, P
 REPRODUCED, BETTER, NOT_REPRODUCED = "reproduced", "better", "not reproduced"
 LINES = (PUBLISHED, CORRECTED, VECTOR, MARGINALS)
 SMALL_GROUP = (
-    "I2 compares with {rows} foster children: at ρ = 0.1 the noise of their mean income alone has a standard "
-    "deviation near the whole gap of some $975, so no mechanism with this guarantee can tell"
+    "One group of I2 has only {rows} foster children. At ρ = 0.1 the noise of their mean income alone has a "
+    "standard deviation near the whole gap of about $975, so no mechanism with this guarantee can tell"
 )
 
 
 LABEL_MODEL = (
-    "The credit label's model is the one of least cross-validated log loss on the 1,000 real rows "
-    "(learn_credit.py), a rule that looks at no question; an earlier run used one chosen after its results. "
-    "It gives G3 a gap of 0.008 between groups of some 10,000 rows, so that the same noise is a larger share."
+    "The credit label's model is the one with the least cross-validated log loss on the 1,000 real rows "
+    "(learn_credit.py). This rule looks at no question; an earlier run used a model chosen after its "
+    "results. The model gives G3 a gap of 0.008 between groups of about 10,000 rows, so the same noise is "
+    "a larger share of it."
 )
 
 
 def questions(scale: Scale) -> list[tuple[str, int]]:
-    """Names and rows of the ten questions, or of the scale's choice."""
+    """Names and table sizes of the ten questions, or of those that the scale chooses."""
     return [(name, scale.rows_of(TEN[name].data)) for name in scale.questions or TEN]
 
 
@@ -41,7 +42,7 @@ def table_settings(
 def count_claim(
     text: str, published: int, goal: int, passed: dict[str, list[str]], asked: int, ours: str, reason: str
 ) -> Claim:
-    """A claim of the form "for so many of the ten questions": who passes, by mechanism."""
+    """A claim about how many of the ten questions pass; lists the questions that pass by mechanism."""
     measured = "; ".join(f"{name} {len(those)} ({_listed(those)})" for name, those in passed.items())
     best = len(passed[ours])
     verdict = BETTER if best > published else REPRODUCED if best == published else NOT_REPRODUCED
@@ -56,7 +57,7 @@ def _listed(names: list[str]) -> str:
 def passing(
     frame: pd.DataFrame, by: str, column: str, *, least: float | None = None, most: float | None = None
 ):  # type: ignore[no-untyped-def]
-    """For each value of `by`, the questions whose column is at least, or at most, so much."""
+    """The questions whose column is at least `least` or at most `most`, for each value of `by`."""
     found: dict[str, list[str]] = {}
     for name, part in frame.groupby(by, sort=False):
         good = part[column] >= least - 1e-9 if least is not None else part[column] <= most + 1e-9

@@ -1,4 +1,4 @@
-"""Taxi-Imbalance, the use case of the appendix."""
+"""Taxi-Imbalance, the use case in the paper's appendix."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from experiments.trials import MARGINALS
 NAME = "taxi"
 TITLE = "Taxi-Imbalance: Queens to Brooklyn against ten times Brooklyn to Queens"
 SENTENCES = (
-    "A question with weights (1, -10) on counts, explained by 127 predicates of the form pick-up or "
-    "drop-off in a zone, at "
-    "ρ = 0.025, 0.025 and 0.95. The trips are generated in the shape of the paper's two months."
+    "The question compares two counts with weights (1, -10). It is explained by 127 predicates of the form "
+    '"pick-up or drop-off in this zone", at ρ = 0.025, 0.025 and 0.95. The trips are generated in the shape '
+    "of the paper's two months."
 )
 RHOS = [0.025, 0.025, 0.95]
 
@@ -63,13 +63,14 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
                 for row in ours.head(2).itertuples()
             ),
             REPRODUCED if airports else NOT_REPRODUCED,
-            "Which share of a borough's rides start at each airport is invented, so the influences are ours.",
+            "The share of a borough's rides that start at each airport is invented, so the influences differ "
+            "from the paper's.",
         ),
         Claim(
             "Width of their relative influence intervals at the same ρ",
             "17%",
             f"{width:.1%} (marginals)",
             BETTER if width < 0.17 else NOT_REPRODUCED,
-            "One release of all zones' counts instead of two small budgets for five zones each.",
+            "One release counts all zones. The paper divides two small budgets among five zones each.",
         ),
     ]

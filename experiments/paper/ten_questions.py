@@ -1,4 +1,4 @@
-"""The table of queries and questions: is each valid on the true data as the paper says?"""
+"""Tests whether each of the paper's ten questions is valid on the true data as the paper says."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from experiments.questions import TEN
 NAME = "questions"
 TITLE = "The ten questions and their validity"
 SENTENCES = (
-    "Five questions on a table of the survey's shape and five on one of the German credit data's, each with "
-    "the true "
-    "gap and what one run of Phases 1 and 2 at ρ = 0.1 says. The rows are generated: the survey's to its "
-    "published "
-    "marginals, the credit data's by a learnt network and boosted trees, as in the paper."
+    "Five questions are about a table shaped like the survey, and five about a table shaped like the German "
+    "credit data. Each is shown with its true gap and the result of one run of Phases 1 and 2 at ρ = 0.1. "
+    "The rows are generated: the survey's to match its published marginals, the credit data's by a learnt "
+    "network and boosted trees, as in the paper."
 )
 
 
@@ -53,8 +52,7 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
             f"the same for {len(valid) - len(wrong)} of {len(valid)}"
             + (f", other for {wrong}" if wrong else ""),
             NOT_REPRODUCED if wrong else REPRODUCED,
-            "The survey's questions follow from its marginals; the credit ones from the 1,000 real rows "
-            "through the "
-            "learnt model.",
+            "The survey's marginals decide the validity of its questions. For the credit questions the 1,000 "
+            "real rows decide it, through the learnt model.",
         )
     ]

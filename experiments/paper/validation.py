@@ -1,4 +1,4 @@
-"""Correctness of validation against the query's budget."""
+"""How often Phase 2 judges a question correctly, against the query's budget."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from experiments.paper.shared import SMALL_GROUP, count_claim, passing, question
 NAME = "validation"
 TITLE = "Is the question valid? Correctness against ρ_q"
 SENTENCES = (
-    "Phase 2 judges a question valid unless its 95% interval contains a number that is not positive, the "
-    "paper's "
-    "rule. The image interval is the paper's, with its sums that are not centred; mover is the product's "
-    "default."
+    "By the paper's rule, Phase 2 judges a question valid only if its whole 95% interval is positive. The "
+    "image interval is the paper's and does not centre its sums. Mover is the product's default."
 )
 RHOS = (0.001, 0.01, 0.1, 1.0, 10.0)
 IMAGE, OURS = "image, as published", "mover"
@@ -64,6 +62,7 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
             passed,
             default["question"].nunique(),
             OURS,
-            detail + small + ". I5, which the paper lost too, is invalid in truth and wide intervals say so.",
+            f"{detail}{small}. The paper failed on I5 too; I5 is invalid in truth, and a wide interval "
+            "judges it so.",
         )
     ]
