@@ -174,7 +174,7 @@ def test_a_report_says_how_to_read_an_answer_in_general(session, hits):
 
 def test_a_chart_names_what_its_own_values_were_capped_at(session):
     answers = session.query("SELECT g, AVG(pay), COUNT(*) * 2 AS twice FROM t GROUP BY g", rho=5)
-    assert "pay, capped at 10" in json.dumps(charts.chart(answers["AVG(pay)"]))
+    assert "AVG(pay), capped at 10" in json.dumps(charts.chart(answers["AVG(pay)"]))
     assert "capped" not in json.dumps(charts.chart(answers["twice"]))
 
 

@@ -79,7 +79,7 @@ def ends_of(part: PartColumns, ends: PartColumns | GeneralColumns) -> list[dict[
     ]
     unknown = part["unknown"] or [False] * len(pairs)
     return [
-        {"low": low, "high": high, "interval_text": "no rows to tell" if blank else text}
+        {"low": low, "high": high, "interval_text": "may have no rows" if blank else text}
         for (low, high), text, blank in zip(pairs, texts, unknown, strict=True)
     ]
 

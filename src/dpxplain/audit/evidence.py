@@ -74,7 +74,6 @@ class LikelihoodRatio:
     repeated: tuple[frozenset[float], ...]  # for each number, the exact values that recur
     shares: dict[Key, float] = field(default_factory=dict)
     densities: dict[Key, _Densities] = field(default_factory=dict)
-    unseen: float = 0.0
 
     @classmethod
     def fit(cls, table: Sample, neighbour: Sample) -> LikelihoodRatio:

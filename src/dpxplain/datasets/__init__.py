@@ -18,10 +18,12 @@ def path(name: str) -> Path:
 
     >>> path("adult.toml").name
     'adult.toml'
-    >>> path("iris.toml")
+    >>> path("iris.toml")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    dpxplain.errors.BadRequest: There is no bundled file 'iris.toml'. Bundled are adult.parquet, adult.toml.
+    dpxplain.errors.BadRequest: There is no bundled file 'iris.toml'. Choose one of: ...
     """
     if name not in _BUNDLED:
-        raise BadRequest(f"There is no bundled file {name!r}.", remedy=f"Bundled are {', '.join(_BUNDLED)}.")
+        raise BadRequest(
+            f"There is no bundled file {name!r}.", remedy=f"Choose one of: {', '.join(_BUNDLED)}."
+        )
     return _FOLDER / name

@@ -93,10 +93,12 @@ def write(path: Path, rows: int = ROWS) -> None:
 
                 write_table(generate(rows), file)
     except FileExistsError:
-        raise BadRequest(f"{path} exists.", remedy="Choose another name, or delete it first.") from None
+        raise BadRequest(
+            f"{path} already exists.", remedy="Choose another name, or delete it first."
+        ) from None
     except OSError:
         raise BadRequest(
-            f"{path} cannot be written.", remedy="Name a file in a folder that exists and is yours."
+            f"{path} cannot be written.", remedy="Choose a file in an existing folder that you can write to."
         ) from None
 
 

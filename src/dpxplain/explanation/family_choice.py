@@ -103,8 +103,8 @@ def check_choice(choice: FamilyChoice, schema: Schema, query: Query) -> CheckedC
     if predicates is not None:
         if attributes is not None or conjuncts is not None or exclude or choice.nested:
             raise ExplanationError(
-                "predicates already name their columns.",
-                remedy="Leave out attributes, conjuncts and exclude, or leave out predicates.",
+                "predicates already name their columns, so the choice of columns does not apply.",
+                remedy="Leave out attributes, conjuncts, exclude and nested, or leave out predicates.",
             )
         return CheckedChoice((), 0, _plain_predicates(predicates))
     own = [name for name in eligible if schema.columns[name].joined is None]

@@ -71,7 +71,7 @@ def plan_explanation(
     one_shot = planners["one-shot"]()
     shares = one_shot.split, one_shot.lower_share
     if shares != (DEFAULT_SPLIT, LOWER_SHARE) or terms.sensitivity == "paper":
-        return replace(one_shot, reason="chosen automatically: no other has such shares or sensitivity")
+        return replace(one_shot, reason="chosen automatically: no other mechanism has these options")
     plans = [one_shot]
     for other in ("vector", "marginals"):
         try:
@@ -82,7 +82,7 @@ def plan_explanation(
             return replace(plan, reason="prepared before")
         if not isinstance(plan, MarginalsExplanation) or plan.preparation.cells <= MOST_CELLS_UNASKED:
             plans.append(plan)
-    why = "it predicts the narrowest table" if len(plans) > 1 else "the others would release too much"
+    why = "it predicts the narrowest table" if len(plans) > 1 else "the others are too large for this request"
     return replace(min(plans, key=lambda plan: plan.imprecision), reason=f"chosen automatically: {why}")
 
 

@@ -235,7 +235,7 @@ def _rule(method: str) -> Callable[[NoisyMeans, FloatArray, float], _Ends]:
         return _RULES[method]
     except KeyError:
         raise BadRequest(
-            "There is no interval method of that name.", remedy=f"Choose one of: {', '.join(METHODS)}."
+            "There is no interval method with this name.", remedy=f"Choose one of: {', '.join(METHODS)}."
         ) from None
 
 

@@ -50,7 +50,7 @@ class Rows:
 
     def whiskers(self, x: Position) -> list[Spec]:
         """Interval lines with caps at finite ends, and dots: filled where clear, hollow where not."""
-        tip = [nominal("label", title="of"), nominal("interval", title="interval")]
+        tip = [nominal("label", title="for"), nominal("interval", title="interval")]
         cap = {"type": "tick", "size": 9, "thickness": 2, "opacity": 1}
         dot, hollow = ({"type": "circle", "size": size, "opacity": 1} for size in (70, 26))
         return [
@@ -71,7 +71,7 @@ class Rows:
 
     def thin_line(self, x: Position) -> Spec:
         """A thin line for the interval in general, drawn behind the interval for these data."""
-        tip = [nominal("label", title="of"), nominal("in_general", title="in general")]
+        tip = [nominal("label", title="for"), nominal("in_general", title="in general")]
         mark = {"type": "rule", "strokeWidth": 1}
         return layer(mark, x=x("general_low"), x2={"field": "general_high"}, color=COLOR, tooltip=tip)
 

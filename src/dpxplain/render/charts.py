@@ -184,7 +184,9 @@ def explanation_chart(table: Explanation, *, width: int = WIDE) -> Spec:
 
 def share_chart(table: Explanation, *, width: int = WIDE) -> Spec:
     """Bars of the share of the gap that each condition removes, from 0, each with its interval."""
-    visible_rows = [row for row in table.rows if row.share_removed is not None]
+    known_rows = [row for row in table.rows if row.share_removed is not None]
+    # As in the table, noise is left out where something is clear.
+    visible_rows = [row for row in known_rows if not row.is_unclear] or known_rows
     shares = [row.share_removed or (0.0, 0.0) for row in visible_rows]
     ends = padded(
         *span([(max(low, -_FURTHEST_SHARE), min(high, _FURTHEST_SHARE)) for low, high in shares], 0.0)
@@ -248,6 +250,8 @@ def _with_footnotes(title: str | list[str], answer: AnswerLike, width: int) -> l
     lines = [line for text in titles for line in text_lines(text, width // 6)]
     first = True
     for note in dict.fromkeys(n for q in answer.queries for n in footnotes(q, answer.schema)):
+        if note.split(", ", 1)[-1] in " ".join(titles):  # the value's own name says "capped at 200,000"
+            continue
         joined = f"{lines[-1]} · {note}"
         if first or len(joined) > limit:
             lines.extend(text_lines(note, limit))

@@ -87,7 +87,10 @@ def _parts(content: View, width: int, *, notes: bool, hint: str) -> list[Rendera
     for position, grid in enumerate(grids, 1):
         if grid.folded and not notes:
             blank = [] if isinstance(parts[-1], Padding) else [Text("")]
-            parts += [*blank, Text(f"  ▸ {grid.folded}", "italic"), Text("")]
+            more = (
+                f"  {hint}" if hint and content.finding is None else ""
+            )  # otherwise the caveat's line has it
+            parts += [*blank, Text(f"  ▸ {grid.folded}{more}", "italic"), Text("")]
             continue
         below = 0 if is_close and position == len(grids) and not grid.more else 1
         parts.append(Padding(_table(grid, width), (1, 0, below, 1), expand=False))

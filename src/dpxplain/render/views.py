@@ -130,7 +130,7 @@ def of_schema(schema: Schema, most: int = 1_000) -> View:
     return View(
         title=f"Schema of {numbers.clean(schema.table.name)}",
         lead=("What the curator declared; all of it is public.",),
-        grid=Grid(columns, rows, more=numbers.more(len(declared) - most, "further column")),
+        grid=Grid(columns, rows, more=numbers.more(len(declared) - most, "column")),
         lines=(
             f"Budget: {numbers.rho(privacy.rho)}, which is ε = "
             f"{numbers.at_most(epsilon(privacy.rho, privacy.delta))} at δ = {privacy.delta:g}. "

@@ -41,7 +41,7 @@ def _query_preview(
         sql=numbers.clean(preview.sql),
         lead=(
             *prices.price(preview.price),
-            f"It answers {numbers.counted(preview.groups, 'declared group')}.",
+            f"It returns {numbers.counted(preview.groups, 'group')}.",
         ),
         notes=preview.shaped_by,
         lines=tuple(map(numbers.clean, preview.notes)) if isinstance(preview, QueriesPreview) else (),
@@ -89,7 +89,7 @@ def of_explanation_preview(preview: ExplanationPreview, most: int = MOST_ROWS) -
             ),
         ),
         grid=Grid(
-            (Column("of each condition"), Column(f"expected {numbers.level(preview.confidence)} interval")),
+            (Column("for each condition"), Column(f"expected {numbers.level(preview.confidence)} interval")),
             tuple(margins),
         ),
         notes=(
@@ -115,7 +115,7 @@ def of_custom_preview(preview: CustomPreview, most: int = MOST_ROWS) -> View:
             f"by the influence “{numbers.clean(preview.influence)}”.",
             *prices.price(preview.price),
         ),
-        grid=Grid((Column("of each condition"), widths), rows),
+        grid=Grid((Column("for each condition"), widths), rows),
         notes=preview.promises,
     )
 
@@ -141,7 +141,7 @@ def of_prepared(prepared: Prepared, most: int = MOST_ROWS) -> View:
         title="Prepared: every explanation of this answer is now free.",
         warning="" if prepared.private else NOT_PRIVATE,
         lead=tuple(filter(None, (already, prepared.summary))),
-        grid=replace(_bought(prepared.plan, "measured once"), folded="Noisy numbers"),
+        grid=replace(_bought(prepared.plan, "measured once"), folded="What was measured, and how precisely"),
         notes=(*prepared.shaped_by, prices.cost(prepared.rho, prepared.spends)),
     )
 
@@ -150,7 +150,7 @@ def _bought(plan: Preparation, title: str, confidence: float = 0.95) -> Grid:
     reach, level = two_sided_quantile(confidence), numbers.level(confidence)
     rows = [
         ("groups", f"{plan.groups:,}"),
-        ("predicates", f"{plan.family.size:,}"),
+        ("conditions", f"{plan.family.size:,}"),
         ("noisy cells", f"{plan.cells:,}"),
         (f"{level} noise on a cell's rows", f"± {numbers.number(reach * plan.count_scale)}"),
     ]
@@ -241,7 +241,7 @@ def of_discovery(discovery: Discovery, most: int = MOST_ROWS) -> View:
         grid=Grid(
             (Column("value", wrap=True), Column("units, noisy", "right")),
             tuple((numbers.clean(row.value), numbers.number(row.units)) for row in rows),
-            more=numbers.more(len(discovery.rows) - len(rows), "further value"),
+            more=numbers.more(len(discovery.rows) - len(rows), "value"),
         )
         if rows
         else None,
@@ -307,14 +307,14 @@ def of_tuning(tuning: Tuning, most: int = MOST_ROWS) -> View:
         grids.append(_max_rows(tuning))
     grids = [grid for grid in grids if grid.rows]
     return View(
-        title=f"Bounds for {numbers.clean(tuning.schema.table.name)}, within what is declared",
+        title=f"Bounds for {numbers.clean(tuning.schema.table.name)}, within the declared bounds",
         warning="" if tuning.private else NOT_PRIVATE,
         grid=grids[0] if grids else None,
         further=tuple(grids[1:]),
         lines=(
             *((lines,) if lines else ()),
             *(() if surely else ("?: this share may not be reached.",)),
-            "noise: of an average (for max_rows: of all answers), compared with the present noise.",
+            "noise: how much noise an average would have (for max_rows: every answer), compared with now.",
             *map(numbers.clean, tuning.notes),
             prices.cost(tuning.rho, tuning.spends, tuning.free),
         ),

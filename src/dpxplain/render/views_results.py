@@ -200,8 +200,12 @@ def of_explanation(table: Explanation, most: int = MOST_ROWS) -> View:
         further=tuple(further),
         lines=tuple(filter(None, (in_general(question.comparison), table.order_note))),
         notes=finding.notes,
-        alt=" ".join(row_sentence(table.explained, table.effect_of(row)) for row in table.rows[:most]),
+        alt="" if first.folded else _effects(table, most),  # no chart of noise
     )
+
+
+def _effects(table: Explanation, most: int) -> str:
+    return " ".join(row_sentence(table.explained, table.effect_of(row)) for row in table.rows[:most])
 
 
 def explanation_grids(table: Explanation, most: int = MOST_ROWS) -> list[Grid]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 
 UNKNOWN = "–"  # in place of a value about which nothing is known
-NO_ROWS = "no rows to tell"  # in place of its interval
+NO_ROWS = "may have no rows"  # in place of its interval
 
 
 def number(value: float, spread: float | None = None) -> str:

@@ -51,7 +51,7 @@ class Names {
 
 // In place of a value of which nothing is known, and of its interval: as in words/numbers.py.
 const UNKNOWN = '–';
-const NO_ROWS = 'no rows to tell';
+const NO_ROWS = 'may have no rows';
 
 /** The values of a part with the intervals to show. */
 interface Source {
