@@ -1,6 +1,6 @@
-"""The curator's view: released values beside the true ones. Not private, and marked as such.
+"""The curator's view: true values beside the released ones. Not private, and marked as such.
 
-Only a data set opened with `curator=True` carries it; an analyst's objects cannot reach it.
+Only a data set opened with `curator=True` has this view. An analyst's objects cannot reach it.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from dpxplain.results.question import Question
 
 @dataclass(frozen=True)
 class TruthColumns:
-    """The columns of an answer's truth that we add. The query named all the others."""
+    """The column names of an answer's truth, by their role."""
 
     selected: tuple[str, ...]
     low: str
     high: str
-    noise_scale: str | None  # where the answer is of one aggregate
-    general: tuple[str, str] | None  # where the population was asked about
+    noise_scale: str | None  # None if the answer has several aggregates
+    general: tuple[str, str] | None  # None unless intervals for the population were asked for
     true: str
     covered: str
 
@@ -47,7 +47,8 @@ class TruthColumns:
     def of(cls, record: Record) -> TruthColumns | None:
         """The columns of a row of `answer_truth` or `answers_truth`; None for other truths.
 
-        Ours come last, in a fixed order. They are recognised by position, since a query may use any name.
+        The columns that we add come last, in a fixed order. They are recognised by position, because a query
+        may use any name.
         """
         *released, true, covered = record
         if covered.rstrip("_") != "covered":
@@ -59,10 +60,10 @@ class TruthColumns:
 
 
 class CuratorDataset(OpenDataset):
-    """An open data set that also reveals what is true."""
+    """An open data set that also reveals true values."""
 
     def answer_truth(self, answer: Answer) -> Truth:
-        """The true value of every group shown, and whether its interval covers it."""
+        """The true value of every group shown, and whether the released interval covers it."""
         true = self._true_values(answer)
         rows = []
         for released, row in zip(answer.records(), answer.rows, strict=True):
@@ -91,7 +92,7 @@ class CuratorDataset(OpenDataset):
         return Truth("True values beside the released ones", rows, answers.shaped_by)
 
     def _true_values(self, answer: Answer) -> list[float | None]:
-        """The true value of every declared group; an average over no rows and a ratio to 0 have none."""
+        """The true value of every declared group; None for an average over no rows or a division by 0."""
         if not isinstance(answer, FormulaAnswer):
             return self._true_aggregates(answer.statement.query)
         columns = [self._true_aggregates(query) for query in answer.statement.queries]
@@ -112,7 +113,7 @@ class CuratorDataset(OpenDataset):
         ]
 
     def _true_quantiles(self, query: Query, quantile: Quantile) -> list[float | None]:
-        """The quantile of every group's values on the grid; none of a column that has edges only."""
+        """The quantile of each group's values on the grid; None without values or numeric bounds."""
         groups, column = Groups.of(query, self.schema), self.schema.column(str(quantile.column))
         if not column.is_summable:
             return [None] * groups.size
@@ -128,7 +129,7 @@ class CuratorDataset(OpenDataset):
         return quantiles
 
     def _true_variances(self, query: Query) -> list[float | None]:
-        """The variance or standard deviation of every group with enough rows for one."""
+        """The variance or standard deviation of each group; None for a group with too few rows."""
         kind, column = query.aggregate.kind, query.aggregate.column
         grid = measured_grid(query, self.schema)
         sums = self.totals(replace(query, aggregate=Aggregate("avg", column))).reveal()
@@ -145,7 +146,7 @@ class CuratorDataset(OpenDataset):
         return values
 
     def question_truth(self, question: Question, choice: FamilyChoice) -> Truth:
-        """True influence and rank of every predicate of the family, the highest first."""
+        """True influence and rank of every condition in the family, the highest influence first."""
         family = self.family(question.answer.statement.query, choice)
         influence, rank = self._influences(question, family)
         order = np.argsort(rank)
@@ -160,9 +161,9 @@ class CuratorDataset(OpenDataset):
         return Truth(f"True influence of {family.size:,} conditions", rows, question.shaped_by)
 
     def table_truth(self, table: Explanation) -> Truth:
-        """True influence and rank of the predicates in the table, and what the intervals cover.
+        """True influence and rank of each condition in the table, and whether the intervals cover them.
 
-        Also the true gap without each predicate's rows, where the table tells it.
+        Also the true gap without the condition's rows, if the table estimates that gap.
         """
         influence, rank = self._influences(table.question, table.plan.family)
         without = self._values_without(table) if table.release.gap is not None else None
@@ -180,7 +181,7 @@ class CuratorDataset(OpenDataset):
         return Truth("True influences and ranks beside the released intervals", rows, table.shaped_by)
 
     def _values_without(self, table: Explanation) -> list[float | None]:
-        """The question's true value without the rows of each predicate; None over no rows."""
+        """The question's true value without the rows of each condition; None if it is not defined."""
         question = table.question
         if question.ratio is None:
             return self._sums_without(table, question.contrast)
@@ -197,13 +198,13 @@ class CuratorDataset(OpenDataset):
         data = self.question_cells(query, family, contrast.groups).reveal()
         none = np.zeros((len(contrast.groups), 1), dtype=np.int64)
         whole = replace(data, predicate_count=none, predicate_total=none)
-        value = np.full(family.size, values_without(kind, contrast.weights, whole)[0])  # without no rows
+        value = np.full(family.size, values_without(kind, contrast.weights, whole)[0])  # with no row left out
         value[data.active] = values_without(kind, contrast.weights, data)
         unit = 1.0 if kind == "count" else measured_grid(query, self.schema).unit
         return [None if np.isnan(v) else float(v * unit) for v in value]
 
     def _influences(self, question: QuestionLike, family: Family) -> tuple[FloatArray, IntArray]:
-        """True influence and rank of every predicate; ties in the family's order."""
+        """True influence and rank of every condition. Ties keep the family's order."""
         query = question.answer.statement.query
         true = true_influences(query, question.contrast, family, self).reveal()
         influence = np.zeros(family.size)
@@ -226,7 +227,7 @@ def _covers(interval: tuple[float, float], value: float | None) -> bool | None:
 
 
 def _quantile(values: IntArray, counts: IntArray, level: float) -> float:
-    """The quantile of `values`, each repeated `counts` times. Memory grows with the different values only."""
+    """The quantile of `values`, each repeated `counts` times. Uses memory for the distinct values only."""
     order = np.argsort(values)
     last_places = np.cumsum(counts[order]) - 1
     place = level * last_places[-1]

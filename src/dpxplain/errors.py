@@ -18,7 +18,7 @@
     └── InternalError              a bug in DPXPlain (exit code 1)
         └── ChargeTakenOver        another process took over this charge and will release its result
 
-A message says what is wrong, where, and how to fix it. It never contains a value of the data.
+A message says what is wrong, where, and how to fix it. It never contains a value from the data.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class DPXPlainError(Exception):
         super().__init__(f"{problem} {remedy}".strip())
 
     def to_dict(self) -> dict[str, Any]:
-        """One shape for every error, as shown by `--json` and by the server."""
+        """The error as a dict, in the shape that `--json` and the server show."""
         return {"code": self.code(), "message": self.problem, "remedy": self.remedy, "position": None}
 
     def pointed_sql(self) -> list[str]:
-        """Lines that point at the words in question, if the error has a position."""
+        """The line of SQL with carets under the words at fault; empty if the error has no position."""
         return []
 
     @classmethod
@@ -69,7 +69,7 @@ def _sentences(error: DPXPlainError) -> list[str]:
 
 
 class BadRequest(DPXPlainError):
-    """Something the caller can fix; nothing was spent."""
+    """Something the caller can fix. Nothing was spent, unless the message says that the charge stays."""
 
     _render_traceback_ = _sentences  # the name that IPython looks for
 
@@ -160,7 +160,7 @@ class LedgerBehind(BadRequest):
 
 
 class QueryRefused(BadRequest):
-    """The SQL is outside what can be answered privately. `line` and `column` count from 1."""
+    """The SQL cannot be answered privately. `line` and `column` count from 1."""
 
     def __init__(
         self,

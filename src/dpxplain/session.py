@@ -75,24 +75,26 @@ def connect(
     insecure_seed: int | None = None,
     progress: Progress = silent,
 ) -> Session:
-    """Open a data set: files, a DataFrame, an Arrow table, a DuckDB relation or connection; or a server's.
+    """Open a data set: files, a DataFrame, an Arrow table, a DuckDB relation or connection, or a server.
 
-    Files are Parquet, CSV, JSON lines, Feather or Arrow IPC, by path, glob or list of paths; or a DuckDB
-    file, as "flights.duckdb::table" where it has several tables. "postgresql://user@host/database" leaves the
-    table where it is (docs/engines.md).
+    Files are Parquet, CSV, JSON lines, Feather or Arrow IPC, given as a path, a glob or a list of paths. A
+    DuckDB file works too; if it has several tables, write "flights.duckdb::table". With
+    "postgresql://user@host/database" the table stays in its database (docs/engines.md).
 
-    `connect("https://host/data-set", token=...)` needs nothing else: schema, budget and history are the
-    server's. The token may also stand in the environment as DPXPLAIN_TOKEN. `ca` is a PEM file with the
-    issuer of the server's certificate, if that is not a public one; also DPXPLAIN_CA or SSL_CERT_FILE.
+    For a server, `connect("https://host/data-set", token=...)` is enough: the server has the schema, the
+    budget and the history. You can also set the token as DPXPLAIN_TOKEN in the environment. `ca` is a PEM
+    file with the issuer of the server's certificate, if that is not a public one. You can also set it as
+    DPXPLAIN_CA or SSL_CERT_FILE.
 
     `schema` is the curator's TOML file or a dict of the same shape. The budget is kept in `workspace`
-    (default: `.dpxplain` in the current folder) and survives the session. `tables` are tables to join
-    with, in place of the sources that the schema declares: `{"airlines": DataFrame}`. `anchor` is the file
-    that remembers outside of that ledger what was charged (default: beside it), or "off". `memory` bounds
-    what reading files takes, such as "4GB" (default: DPXPLAIN_MEMORY, or four fifths of the machine's);
-    larger ones are read in every pass, or as the schema's table.storage says. `trusted_code` lets influences
-    that are not the library's run on true counts. `insecure_seed` replaces the noise by a repeatable one for
-    experiments; everything it touches is marked as not private.
+    (default: `.dpxplain` in the current folder) and survives the session. `tables` replaces the sources of
+    joined tables that the schema declares: `{"airlines": DataFrame}`. `anchor` is a file outside the ledger
+    that remembers what was charged (default: beside a SQLite ledger), or "off". `memory` limits the memory
+    for reading files, such as "4GB" (default: DPXPLAIN_MEMORY, or four fifths of the machine's memory). If a
+    row is the privacy unit, larger files are read again in every pass; the schema's `storage` and `cache` can
+    change that. `trusted_code` allows influences other than the library's own to run on true counts.
+    `insecure_seed` replaces the noise with repeatable noise, for experiments; all results are then marked as
+    not private.
     """
     refuse_swapped(source, schema)
     if is_address(source):
@@ -130,9 +132,10 @@ def connect(
 
 @checked_arguments
 def check_schema(source: object = None, schema: SchemaSource | None = None) -> SchemaCheck:
-    """How the rows fit the declarations, for the curator: NOT private. Spends nothing and asks no ledger.
+    """Check how the rows fit the schema, for the curator: NOT private. Spends nothing and uses no ledger.
 
-    What is left out, clamped or misspelt comes as warnings with remedies. Arguments are those of `connect`.
+    The warnings say what is left out, capped or misspelt, each with a remedy. `source` and `schema` are as in
+    `connect`.
     """
     from dpxplain.engines.opening import source_figures
     from dpxplain.results.schema_check import SchemaCheck
@@ -154,7 +157,7 @@ def example(
     insecure_seed: int | None = None,
     progress: Progress = silent,
 ) -> Session:
-    """Bundled data with a fresh budget in memory.
+    """Open bundled data with a fresh budget in memory.
 
     >>> example("adult").budget.remaining
     5.0
@@ -183,10 +186,10 @@ class Session:
     """An analyst's access to one data set."""
 
     def __init__(self, dataset: OpenDataset, reopen: Callable[[Schema], OpenDataset] | None = None) -> None:
-        """`reopen` opens the data under another schema, after values were discovered; None where none are."""
+        """`reopen` opens the data under a schema with discovered values; None if they are not reopened."""
         self._dataset = dataset
         self._reopen = reopen
-        self._earlier: list[OpenDataset] = []  # answers from before a discovery still need theirs
+        self._earlier: list[OpenDataset] = []  # answers from before a discovery still need them
 
     def __repr__(self) -> str:
         budget = self.budget
@@ -207,12 +210,12 @@ class Session:
 
     @property
     def schema(self) -> Schema:
-        """What the curator declared; public. A copy: sensitivities follow from the original."""
+        """A copy of the curator's schema, which is public. Sensitivities follow from the original."""
         return self._dataset.schema.model_copy(deep=True)
 
     @property
     def budget(self) -> Budget:
-        """Limit, spent and remaining ρ of the whole data set, at this moment."""
+        """The limit, spent and remaining ρ at this moment: the data set's or, at a server, your own."""
         return self._dataset.ledger.budget(self._dataset.name)
 
     @property
@@ -221,7 +224,7 @@ class Session:
         return History(self._dataset.ledger.history(self._dataset.name))
 
     def history_pages(self, limit: int = 100) -> Iterator[HistoryPage]:
-        """The history in pages of `limit` lines, the newest page first; each is read when it is asked for."""
+        """The history in pages of `limit` lines, the newest page first. A page is read when you reach it."""
         return history_pages(
             lambda before: self._dataset.ledger.history_page(self._dataset.name, before, limit)
         )
@@ -236,12 +239,13 @@ class Session:
         confidence: float = 0.95,
         population: bool = False,
     ) -> Answer | Answers:
-        """Phase 1: a noisy answer for every declared group. A repeated query is free.
+        """Phase 1: a noisy answer for every declared group. The same query at the same price is then free.
 
-        The price is `rho`, or the ρ that keeps within `epsilon` at the declared δ, or else the schema's
-        `privacy.default_rho`. Without any of them the query is refused, and the refusal says what three usual
-        prices would buy. Several aggregates in the SELECT list share the price and come as `Answers`.
-        `population` adds, at no cost, what holds in general.
+        The price is `rho`, or the largest ρ within `epsilon` at the declared δ, or else the schema's
+        `privacy.default_rho`. Without a price the query is refused, and the error says what three usual
+        prices would buy. Several aggregates in the SELECT list share the price and are returned as `Answers`.
+        `population` adds, at no cost, intervals for a larger population, assuming that the rows were drawn
+        from it independently and at random.
         """
         return self.plan(sql, rho, epsilon=epsilon, confidence=confidence, population=population).run()
 
@@ -261,7 +265,7 @@ class Session:
         confidence: float = 0.95,
         population: bool = False,
     ) -> PlannedQuery:
-        """What `query` will do, to be priced, looked up and carried out later. Spends nothing."""
+        """Plan `query` without running it, to price it, look it up or run it later. Spends nothing."""
         dataset = self._joining(plain(sql))
         statement = parse(plain(sql), dataset.schema)
         level = check_asked_confidence(confidence)
@@ -284,10 +288,10 @@ class Session:
     def quality(
         self, rho: float | None = None, *, epsilon: float | None = None, confidence: float = 0.95
     ) -> Quality:
-        """How well the data fit the declarations: which rows are capped, left out, or beyond max_rows.
+        """Measure how well the data fit the schema: how many rows are capped, left out, or beyond max_rows.
 
-        Costs `rho` or `epsilon`. Stored, so that asking again is free; from then on `shaped_by` of every
-        answer says these shares.
+        Costs `rho` or `epsilon`. Asking again at the same price is free. From then on, `shaped_by` of every
+        answer states these shares.
         """
         return self.plan_quality(rho, epsilon=epsilon, confidence=confidence).run()
 
@@ -301,7 +305,7 @@ class Session:
     def plan_quality(
         self, rho: float | None = None, *, epsilon: float | None = None, confidence: float = 0.95
     ) -> PlannedQuality:
-        """What `quality` will do, to be priced, looked up and carried out later. Spends nothing."""
+        """Plan `quality` without running it, to price it, look it up or run it later. Spends nothing."""
         dataset = self._dataset
 
         def plan_at(rho: float) -> PlannedQuality:
@@ -319,10 +323,10 @@ class Session:
         epsilon: float | None = None,
         delta: float | None = None,
     ) -> Discovery:
-        """The values of a column declared with `values = "discover"`: those that enough privacy units have.
+        """Discover the values that enough privacy units have, in a column declared `values = "discover"`.
 
-        Priced in ρ (or ε), and beside it in a δ of its own: by default all such columns share the declared
-        one evenly. Stored, so that it is done once for each version of the data; from then on the column is
+        Costs ρ (or ε) and, in addition, a δ of its own. By default, all such columns get even shares of the
+        declared δ. Once values are found, they are stored for this version of the data, and the column works
         like any other.
         """
         discovery = self.plan_discovery(column, rho, epsilon=epsilon, delta=delta).run()
@@ -351,7 +355,7 @@ class Session:
         epsilon: float | None = None,
         delta: float | None = None,
     ) -> PlannedDiscovery:
-        """What `discover` will do, to be priced and carried out later. Spends nothing."""
+        """Plan `discover` without running it, to price it or run it later. Spends nothing."""
         dataset = self._dataset
 
         def plan_at(rho: float) -> PlannedDiscovery:
@@ -370,11 +374,13 @@ class Session:
         keep: float = KEEP,
         confidence: float = 0.95,
     ) -> Tuning:
-        """Proposes narrower bounds and a max_rows for `rho` or `epsilon`, and says what they would cap or
-        leave out.
+        """Propose narrower bounds and a lower max_rows, and say what they would cap or leave out.
 
-        Each keeps at least the share `keep` of the values, or leaves that of the units whole. `columns`: all
-        with bounds. Stored, so that asking again is free, for another `keep` too; changes no declaration.
+        Costs `rho` or `epsilon`. With the given confidence, proposed bounds keep at least the share `keep` of
+        a column's values, and a proposed max_rows leaves at least that share of the privacy units whole. If
+        no proposal is sure to, it is the declared one. By default, `columns` are all columns with bounds.
+        Asking again for the same columns and price is free, also with another `keep`. The schema is not
+        changed.
         """
         return self.plan_tuning(rho, epsilon=epsilon, columns=columns, keep=keep, confidence=confidence).run()
 
@@ -399,7 +405,7 @@ class Session:
         keep: float = KEEP,
         confidence: float = 0.95,
     ) -> PlannedTuning:
-        """What `tune` will do, to be priced and carried out later. Spends nothing."""
+        """Plan `tune` without running it, to price it or run it later. Spends nothing."""
         dataset = self._dataset
 
         def plan_at(rho: float) -> PlannedTuning:
@@ -427,7 +433,7 @@ class Session:
     def find_answer(
         self, entry: EntryId, *, confidence: float = 0.95, population: bool = False
     ) -> Answer | Answers | None:
-        """The stored answer of that number, or None. Reads one line only, however long the history is."""
+        """The stored answer with this number, or None. Reads only one line of the history."""
         if not isinstance(entry, Integral | str):
             return None
         number: EntryId = str(entry) if isinstance(entry, str) else int(entry)
@@ -450,7 +456,7 @@ class Session:
         return planned.answer_of(released)
 
     def _refuse_other_version(self, number: EntryId) -> None:
-        """Says why an answer of another version of the data is not shown."""
+        """Raises if the entry is an answer about another version of the data."""
         entry, version = self._dataset.ledger.entry(self._dataset.name, number), self.schema.table.version
         if entry is not None and entry.kind == "query" and entry.version not in (None, version):
             raise BadRequest(
@@ -483,7 +489,7 @@ def _open(
     options = EngineOptions(memory=memory, cache=cache, recognised=recognised)
 
     def opened(declared: Schema) -> OpenDataset:
-        declared = with_public_tables(declared, folder, tables)  # whose keys were discovered
+        declared = with_public_tables(declared, folder, tables)  # their keys may be discovered now
         data = OpenedTables(source, declared, options, tables=tables or {})
         check = VersionCheck(ledger.versions, name, version, data.source)
         check.take_old_charges()

@@ -1,7 +1,7 @@
 """Privacy budgets as exact amounts.
 
-ρ is kept in whole trillionths, so that ten times 0.1 is exactly 1 and a limit can be met to the last
-digit; floats would drift by a rounding error that is either a refusal or an overspend.
+ρ is kept in whole trillionths, so that ten times 0.1 is exactly 1 and a limit can be used to the last digit.
+With floats, a rounding error would lead to a refusal or to overspending.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ LARGEST_RHO = 1_000_000
 
 
 def check_rho(rho: float, name: str = "rho") -> float:
-    """A usable ρ, or a clear refusal.
+    """The ρ as a float; raises if it cannot be used.
 
     >>> check_rho(0.1)
     0.1
     """
     if isinstance(rho, bool) or not isinstance(rho, int | float) or rho != rho:
         raise BadRequest(f"{name} must be a positive number, not {rho!r}.", remedy="Try rho=0.1.")
-    if not 1 / UNITS_PER_RHO <= rho <= LARGEST_RHO:  # not shown: a whole number may have any length
+    if not 1 / UNITS_PER_RHO <= rho <= LARGEST_RHO:  # not shown, because a whole number may have any length
         raise BadRequest(
             f"{name} must be a positive number between {1 / UNITS_PER_RHO:g} and {LARGEST_RHO:,}.",
             remedy="Try rho=0.1.",
@@ -55,7 +55,7 @@ def rho_of_units(units: int) -> float:
 
 
 def split_rho(rho: float, parts: int) -> list[float]:
-    """ρ in equal parts that never add up to more; the last one takes what rounding left.
+    """ρ in equal parts that never add up to more than ρ; the last part takes what rounding left.
 
     >>> split_rho(0.75, 3)
     [0.25, 0.25, 0.25]
@@ -67,9 +67,9 @@ def split_rho(rho: float, parts: int) -> list[float]:
 
 
 def apportion(rho: float, shares: Sequence[float]) -> list[float]:
-    """ρ divided by shares in whole units, by the method of the largest remainder; all together exactly ρ.
+    """ρ divided by shares in whole units, by the method of the largest remainder; together ρ, never more.
 
-    The last part also takes what ρ has beyond whole units.
+    The last part also takes the rest of ρ beyond whole units.
 
     >>> [round(part * UNITS_PER_RHO) for part in apportion(1e-11, [1 / 3] * 3)]
     [4, 3, 3]
@@ -99,7 +99,7 @@ def remainder(rho: float, *spent: float) -> float:
 
 @dataclass(frozen=True)
 class Budget(Displayed):
-    """What may be spent and was spent, at one moment: of a data set, or of one analyst on it.
+    """The limit and what was spent, at one moment: for a data set, or for one analyst on it.
 
     >>> Budget(limit=5.0, spent=0.5, delta=1e-6).remaining
     4.5
@@ -111,17 +111,17 @@ class Budget(Displayed):
     spent: float
     delta: float
     expires: datetime | None = None
-    """From then on nothing remains; None for never."""
+    """The time from which nothing remains; None for never."""
     shared_remaining: float | None = None
-    """What the whole data set has left, if the budget is one analyst's own."""
+    """The remaining ρ of the whole data set, if this budget is one analyst's own."""
     gaussian: float = 0.0
-    """Of what was spent, the part that paid for Gaussian noise, whose ε is known exactly."""
+    """The part of `spent` that paid for Gaussian noise, whose ε is known exactly."""
     discovered_delta: float = 0.0
-    """The δ that discoveries of values have spent, or may have spent, beside the one that ε is shown at."""
+    """The δ that discoveries have spent, or may have spent, in addition to the δ at which ε is shown."""
 
     @property
     def total_delta(self) -> float:
-        """The δ of everything that was asked: the one that ε is shown at, and that of discoveries.
+        """The δ of everything that was asked: the δ at which ε is shown, plus the δ of discoveries.
 
         >>> Budget(limit=5.0, spent=0.5, delta=1e-6, discovered_delta=1e-6).total_delta
         2e-06

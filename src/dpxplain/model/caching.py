@@ -1,4 +1,4 @@
-"""A cached property without the lock that Python 3.11 has in its own.
+"""A cached property without the lock of Python 3.11's own.
 
 `functools.cached_property` of Python 3.11 locks the property of all objects of a class while it computes one
 object's value, so one caller's long computation would hold up every other caller.

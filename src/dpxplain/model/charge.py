@@ -16,16 +16,16 @@ from dpxplain.model.confidential import ContentDigest
 from dpxplain.model.display import Displayed
 
 LARGEST_NUMBER = 2**63 - 1
-"""Of an entry."""
+"""The largest number of an entry."""
 
 
 class Event(StrEnum):
     """The vocabulary of the audit chain: which kind of noise was paid for, on what.
 
-    Compatibility: a name, once released, keeps its meaning and its accounting for ever; a mechanism that
-    measures something else, or is accounted for differently, gets a new name. Readers show a name they do
-    not know as it is written, because a newer version may have added it. Entries written before this
-    vocabulary existed hold the words of `OLD_WORDS` and are read through it.
+    Compatibility: once released, a name keeps its meaning and its accounting for ever. A mechanism that
+    measures something else, or is accounted for differently, gets a new name. Readers show an unknown name
+    as it is written, because a newer version may have added it. Entries older than this vocabulary contain
+    the words in `OLD_WORDS`, which translates them.
     """
 
     COUNTS = "gaussian.counts"
@@ -77,8 +77,9 @@ OLD_WORDS = {words: event for event, words in WORDS.items()} | {
 _SEARCHES = frozenset({Event.RANK_SEARCH, Event.INFLUENCE_SEARCH_BY_DISTANCE, Event.RANK_SEARCH_BY_DISTANCE})
 _ON_WHOLE_NUMBERS = Event.VALUES
 LARGEST_FINE_SEARCH = 128.0
-"""The ρ up to which the noise of a search has a σ of 2^16 lattice points: one unit moves its leads by at
-least 2^20 of them, and 2^20/√(2·128) = 2^16. The noise of other Gaussian events has that σ always."""
+"""The largest ρ at which the noise of a search has a σ of at least 2^16 lattice points: one unit moves its
+leads by at least 2^20 of them, and 2^20/√(2·128) = 2^16. The noise of other Gaussian events always has such
+a σ, except `VALUES`, whose noise is on whole numbers."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class Spend:
     event: str
     rho: float
     of: str = ""
-    """The aggregate it is for, where a SELECT has several."""
+    """The aggregate it is for, if a SELECT has several."""
 
     @property
     def is_gaussian(self) -> bool:
@@ -130,10 +131,10 @@ class Spend:
 
 
 def gaussian_units(charged: int, spends: Iterable[Spend]) -> int:
-    """How much of a charge, in the ledger's units, paid for Gaussian noise for certain.
+    """How much of a charge, in the ledger's units, certainly paid for Gaussian noise.
 
-    All of it if every share did. Else the shares that did, rounded down: what rounding leaves counts as
-    anything else, which is never less private than it is shown.
+    All of it if every share did. Otherwise the shares that did, rounded down. The rest counts as another
+    mechanism, so the privacy shown is never better than the true one.
 
     >>> top_k = Spend(Event.TOP_K, 0.1)
     >>> gaussian_units(3 * 10**11, [Spend(Event.COUNTS, 0.1)] * 2 + [top_k]), gaussian_units(10, [])
@@ -152,7 +153,7 @@ def gaussian_part(rho: float, spends: Iterable[Spend]) -> float:
 
 
 def spends(*parts: tuple[Event, float]) -> tuple[Spend, ...]:
-    """The shares of a plan; an event without a share does not happen."""
+    """The shares of a plan, without the events that cost nothing."""
     return tuple(Spend(event, rho) for event, rho in parts if rho > 0)
 
 
@@ -160,7 +161,7 @@ def spends(*parts: tuple[Event, float]) -> tuple[Spend, ...]:
 class Request:
     """What a person asked for: in words, and as JSON that asks the same again.
 
-    `body` has the shape of the server's REST requests; None where nobody else could ask the same.
+    `body` has the shape of the server's REST requests; None if nobody else could ask the same.
 
     >>> Request("why?", {"answer": 3, "k": 5}).only("answer").body
     {'answer': 3}
@@ -170,7 +171,7 @@ class Request:
     body: Mapping[str, Any] | None = None
 
     def only(self, *names: str) -> Request:
-        """The smaller request that consists of these fields."""
+        """The request with only these fields."""
         if self.body is None:
             return self
         return replace(self, body={name: self.body[name] for name in names})
@@ -183,12 +184,12 @@ class DataState:
     version: str
     """As the curator declares it."""
     digest: ContentDigest | None
-    """None: recognised as the version's data without being read again."""
+    """None if the data were recognised as the version's without being read again."""
 
 
 @dataclass(frozen=True)
 class Charge:
-    """What the ledger reserves: `rho` for good, shared by the events of `spends`."""
+    """What the ledger reserves: `rho`, which stays spent, divided among the events of `spends`."""
 
     kind: str
     """"query", "prepare", "explain", "quality", "discover" or "tune"."""
@@ -200,7 +201,7 @@ class Charge:
     subject: str | None = None
     """Identity of the query that a preparation belongs to, so that it is found without its key."""
     data: DataState | None = None
-    """What it will be measured on: the charge is refused if its version names other data."""
+    """The data to measure. The charge is refused if their version belongs to other data."""
     declarations: str | None = None
     """The hash of the schema that its sensitivities follow from, for the audit chain."""
 
@@ -208,7 +209,7 @@ class Charge:
 EntryId = int | str
 """The number of an entry as one analyst knows it: a whole number for their own, and "3@ann" for ann's."""
 NOTICE_OWNER = "*"
-"""In place of a name: whose numbers the notices for everybody have."""
+"""The owner, in place of a name, in the numbers of notices for everybody."""
 
 
 def written_id(number: int, owner: str) -> str:
@@ -236,29 +237,29 @@ def read_id(id: EntryId) -> tuple[int, str | None] | None:
     name = unquote(owner)
     return (
         (int(digits), name) if name.isprintable() else None
-    )  # nobody has such a name, no database takes NUL
+    )  # nobody has such a name, and databases refuse NUL
 
 
 class Ending(StrEnum):
-    """Why a charge ended without a release, as the audit log says it (docs/adr/0044)."""
+    """Why a charge ended without a release, as the audit log records it (docs/adr/0044)."""
 
     STOPPED = "server stopped"
     """The operator stopped the server."""
     DATABASE_LOST = "database lost"
-    """The database of the data was shut down, another session of it crashed, or one had locked the table."""
+    """The data's database was shut down, another session there crashed, or one had locked the table."""
     LEDGER_LOST = "ledger lost"
     """The ledger could not be reached, or its disk was full."""
     CUT_OFF = "cut off"
-    """The connection to the database of the data broke without a reason: memory may have run out there."""
+    """The connection to the data's database broke without a reason: memory may have run out there."""
     DIED = "process died"
-    """The process that measured gave no sign of life any more."""
+    """The measuring process gave no more signs of life."""
     CANCELLED = "cancelled"
     FAILED = "failed"
     """Everything else, such as a time limit, memory, or a defect of the program."""
 
     @property
     def counts(self) -> bool:
-        """Whether the data may have decided it, so that it counts as a failure of the analyst's."""
+        """Whether the data may have caused it, so that it counts among the analyst's failures."""
         return self not in (Ending.STOPPED, Ending.DATABASE_LOST, Ending.LEDGER_LOST)
 
     @property
@@ -293,7 +294,7 @@ class Entry:
     time: datetime
     """When it was reserved, in UTC."""
     kind: str
-    """That of its charge, or "loss"; "limit", "top-up" and "grant" are free."""
+    """The kind of its charge, or "loss"; the kinds "limit", "top-up" and "grant" are free."""
     description: str
     rho: float
     spends: tuple[Spend, ...]
@@ -308,7 +309,7 @@ class Entry:
     version: str | None = None
     """The declared version of the data that it was measured on; None if that was not recorded."""
     total_rho: float = field(default=0.0, compare=False)
-    """In a history: what all lines up to this one cost. 0 where the entry was found by itself."""
+    """In a history, the cost of all lines up to this one. 0 if the entry was looked up by itself."""
     row: int = field(default=0, compare=False)
     """Its place among the entries of all analysts, for the ledger itself and its curator; 0 at a client."""
 
@@ -329,7 +330,7 @@ class HistoryPage:
 
     entries: list[Entry]
     older: EntryId | None
-    """Lines before the one with this number precede them; None if none do."""
+    """The next older page has the lines before this number; None if this page is the oldest."""
 
 
 ReadPage = Callable[[EntryId | None], HistoryPage]

@@ -77,7 +77,7 @@ class Grid:
 
     @property
     def coarseness(self) -> int:
-        """How many half units a square is rounded to: squares of at most 2^30 leave room for 2^31 rows."""
+        """How many half units a value is rounded to before squaring: squares up to 2^30 allow 2^31 rows."""
         return 1 << max(0, self.range.bit_length() - 15)
 
     @property
@@ -87,7 +87,7 @@ class Grid:
 
     @property
     def square_unit(self) -> float:
-        """What one of these squares is worth, in the square of the column's unit."""
+        """The value of one such square, in the square of the column's unit."""
         return (self.unit * self.coarseness / 2) ** 2
 
 
@@ -106,11 +106,11 @@ class Column(Declared):
     center: float | None = Field(default=None, allow_inf_nan=False)  # a typical value; averages expect it
     expression: str | None = Field(default=None, min_length=1)  # SQL over the columns declared above it
     groups: dict[str, tuple[Scalar, ...]] | None = (
-        None  # the values of each group; groups are the values then
+        None  # the values in each group; the group names are then the column's values
     )
-    lookup: tuple[tuple[Scalar, Any], ...] | None = None  # the value for each value of the expression
+    lookup: tuple[tuple[Scalar, Any], ...] | None = None  # its value for each value of the expression
     joined: tuple[str, str] | None = None  # the public table and its column that the lookup was read from
-    time_zone: str | None = None  # which local time timestamps with a zone are converted to; UTC if none
+    time_zone: str | None = None  # the zone that timestamps with a zone are converted to; UTC if none
     null: bool = False  # NULL is one of the declared values (TOML has no null of its own)
     label: str = ""  # shown to people in place of the column's name
     unit: str = ""  # of its numbers, such as "minutes"
@@ -144,7 +144,7 @@ class Column(Declared):
     @field_validator("lookup", mode="before")
     @classmethod
     def _plain_results(cls, lookup: Any) -> Any:
-        """Results that are dates, as text in JSON, are read like declared values."""
+        """Reads results that are dates, which are text in JSON, like declared values."""
         if not lookup:
             return lookup
         keys, results = zip(*lookup, strict=True)
@@ -212,7 +212,7 @@ class Column(Declared):
     @model_validator(mode="after")
     def _consistent(self) -> Column:
         is_declared = self.values is not None or self.edges is not None or self.bounds is not None
-        if self.expression is None:  # what is inferred from an expression fits together
+        if self.expression is None:  # a declaration inferred from an expression is consistent
             self._check_values_beside()
         if self.expression is not None and not is_declared:
             return self  # completed by the schema, which knows the other columns
@@ -274,7 +274,7 @@ class Column(Declared):
             raise ValueError("bounds must include all the values; widen them, or delete the line with bounds")
 
     def _check_grid(self, largest: float) -> None:
-        """An empty grid or one beyond the range of floats would leave a sum without noise."""
+        """Refuses an empty grid or one beyond the range of floats: either would leave a sum without noise."""
         if not 1 / LARGEST_BOUND <= largest <= LARGEST_BOUND:
             raise ValueError(
                 f"the bounds must be below {LARGEST_BOUND:g}, and one of them above {1 / LARGEST_BOUND:g}, "
@@ -292,7 +292,7 @@ class Column(Declared):
             )
 
     def heading(self, name: str) -> str:
-        """What a table's column or a chart's axis is called: the label, or else the name, with the unit.
+        """The heading of a table's column or a chart's axis: the label, or else the name, with the unit.
 
         >>> Column(bounds=[0, 60], label="Delay", unit="minutes").heading("dep_delay")
         'Delay (minutes)'

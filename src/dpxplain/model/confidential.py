@@ -1,4 +1,4 @@
-"""Wrappers around what must not leave by accident: true values, and digests of the data.
+"""Wrappers that keep true values and digests of the data from leaving by accident.
 
 A `Confidential` true value cannot be printed, compared, pickled or turned into text. `map` computes on it
 without opening it; only `privacy/mechanisms` and the curator's view call `reveal`, which
@@ -125,7 +125,7 @@ class ContentDigest:
 
     @classmethod
     def of_all(cls, digests: Iterable[ContentDigest]) -> ContentDigest:
-        """The digest of several, in this order."""
+        """The digest of several digests, in this order."""
         return cls.of(b"".join(digest._sha256 for digest in digests))
 
     def keyed(self, secret: str) -> str:

@@ -73,6 +73,6 @@ class Ratio:
         return tuple(float(group in self.divisor) for group in self.groups)
 
     def weights(self, value: float) -> tuple[float, ...]:
-        """Weights of the sum that is 0 where the ratio is `value`."""
+        """The weights of a sum that is 0 if the ratio is `value`."""
         pairs = zip(self.numerator, self.denominator, strict=True)
         return tuple(above - value * below for above, below in pairs)

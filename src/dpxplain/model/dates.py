@@ -12,7 +12,7 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def read_dates(values: Sequence[Any]) -> tuple[date, ...] | None:
-    """The values as dates, or as timestamps if one of them is; None unless all of them are such.
+    """The values as dates, or all as timestamps if one of them is a timestamp; None if any is neither.
 
     >>> read_dates(["2025-01-01", "2025-07-01"])
     (datetime.date(2025, 1, 1), datetime.date(2025, 7, 1))
@@ -41,7 +41,7 @@ def micros(moment: date) -> int:
 
 
 def at_position(place: float) -> date:
-    """The inverse of `position`: a date at midnight, else a timestamp; the first or last one beyond them.
+    """The inverse of `position`: a date at midnight, else a timestamp; clipped to the first or last moment.
 
     >>> at_position(position(date(2025, 1, 31))), at_position(-1e30)
     (datetime.date(2025, 1, 31), datetime.date(1, 1, 1))

@@ -1,7 +1,7 @@
 """Infers from declarations alone what values an expression can have (docs/proofs/derived-columns.md).
 
-Every part of an expression gets a domain, so that no intermediate result can leave the range of floats. What
-has none is refused with the part at fault and a remedy.
+Every part of an expression gets a domain, so that no intermediate result can leave the range of floats. An
+expression without a domain is refused; the error names the part at fault and a remedy.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def infer(node: Expression, columns: Mapping[str, Column]) -> ValueDomain:
 
 
 def declared_domain(column: Column) -> ValueDomain:
-    """What an expression sees of a declared column: clamped numbers, declared values, otherwise NULL."""
+    """A declared column's domain in an expression: clamped numbers or declared values; the rest is NULL."""
     if column.values is not None:
         values = [value for value in column.values if value is not None]
         return listed(kind_of(values[0]), values) if values else ValueDomain("null", ())
@@ -253,9 +253,10 @@ class Inference:
     # -- Branches ------------------------------------------------------------------------------------------
 
     def _case(self, node: Case) -> ValueDomain:
-        """Each result where its condition holds and the earlier ones do not, or are unknown.
+        """All results, each where its condition holds and the earlier ones are false or unknown.
 
-        A column that is NULL makes a condition on it unknown, and what reads it there is NULL.
+        If a column is NULL, a comparison with it is unknown, and a reference to it is NULL, which every
+        domain allows.
         """
         inference, domains = self, []
         for condition, result in node.branches:
@@ -277,7 +278,7 @@ class Inference:
         return everything
 
     def where(self, condition: Expression) -> Inference:
-        """What the columns can be where a condition holds."""
+        """The inference for rows where a condition holds, with narrower domains of the columns."""
         match condition:
             case Every(parts):
                 inference = self
@@ -293,7 +294,7 @@ class Inference:
         return self
 
     def unless(self, condition: Expression) -> Inference:
-        """What the columns can be where a condition does not hold; NULL is no value."""
+        """The inference for rows where a condition does not hold; NULL belongs to no domain."""
         match condition:
             case Some(parts):
                 inference = self

@@ -1,4 +1,4 @@
-"""Declarations of derived columns: what follows from an expression, as if the curator had declared it."""
+"""Derived columns: their declarations follow from an expression, as if the curator had declared them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpxplain.model.value_domain import Kind, ValueDomain
 
 
 def with_derived(columns: Mapping[str, Column]) -> dict[str, Column]:
-    """The columns, derived ones completed by what follows from their expression and the columns above."""
+    """The columns, with derived ones completed from their expression and the columns above them."""
     complete: dict[str, Column] = {}
     for name, column in columns.items():
         try:
@@ -60,9 +60,9 @@ def _reads_verbatim(node: Expression, columns: Mapping[str, Column]) -> bool:
 
 
 def expression_of(column: Column, columns: Mapping[str, Column]) -> Expression:
-    """The expression of a derived column; with groups, the name of the group that its value is in.
+    """The expression of a derived column.
 
-    With a lookup, what is found for its value.
+    With groups, the result is the name of the group that has the value; with a lookup, the value's entry.
     """
     assert column.expression is not None
     node = read_expression(column.expression, columns)
@@ -78,7 +78,7 @@ def expression_of(column: Column, columns: Mapping[str, Column]) -> Expression:
 
 
 def _members(column: Column) -> dict[Any, list[Any]]:
-    """The expression's values that lead to each result, of a column with groups or a lookup."""
+    """For each result of a column with groups or a lookup: the expression's values that lead to it."""
     members: dict[Any, list[Any]] = {name: [*values] for name, values in (column.groups or {}).items()}
     for value, result in column.lookup or ():
         members.setdefault(result, []).append(value)
@@ -105,7 +105,7 @@ def declaration(domain: ValueDomain, node: Expression) -> dict[str, Any]:
     if domain.kind != "number":
         return {"values": domain.values} if domain.values is not None else {"bounds": domain.ends}
     low, high = domain.ends
-    if low == high:  # bounds have some width; a wider range is as true
+    if low == high:  # bounds must have some width; a wider range is also true
         low, high = (min(low, 0), max(high, 0)) if low else (0, 1)
     bounds = {"bounds": (float(low), float(high)), "step": _usable_step(domain.multiple, low, high)}
     is_listed = domain.values is not None and all(isinstance(value, int) for value in domain.values)

@@ -1,4 +1,4 @@
-"""What every result can do with itself: print, render in a notebook, draw a chart, export its rows."""
+"""What results can do: print, render in a notebook, draw a chart, export their rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def renderer(name: str) -> ModuleType:
 
 
 class Displayed:
-    """Prints well and renders in a notebook; both only read what was released."""
+    """Prints well and renders in a notebook. Both only read what was released."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -61,11 +61,11 @@ class Charted(Displayed):
 
 
 class Tabular(ABC):
-    """Anything that is a table of records with the same keys.
+    """A table of records with the same keys.
 
-    What leaves as a table says what its numbers are of: in the metadata of pandas and Arrow, as a key of the
-    JSON, as the last column of the CSV, which every reader understands. Polars has no place for it. JSON and
-    CSV say too if the numbers are not private.
+    Exports include `shaped_by`, which says how the numbers were counted: in the metadata of pandas and Arrow,
+    as a key in JSON, and as the last column in CSV. Polars has no place for it. JSON and CSV also say if the
+    numbers are not private.
     """
 
     @abstractmethod
@@ -79,11 +79,11 @@ class Tabular(ABC):
 
     @property
     def private(self) -> bool:
-        """Whether exports may leave unmarked: not true values, nor results of seeded noise."""
+        """Whether exports need no mark; false for true values and for results with seeded noise."""
         return True
 
     def columns(self) -> list[str]:
-        """The names of the columns; without rows only those that a result knows without them."""
+        """The names of the columns. Empty without rows, unless the result knows its columns anyway."""
         return list(next(iter(self.records()), {}))
 
     def to_arrow(self) -> pyarrow.Table:
@@ -122,7 +122,7 @@ class Tabular(ABC):
         return json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False)
 
     def to_csv(self) -> str:
-        """Texts that a spreadsheet would run as a formula begin with an apostrophe."""
+        """The rows as CSV. Text that a spreadsheet would run as a formula gets an apostrophe in front."""
         header = self.columns()
         about = {} if self.private else {"not_private": "true"}
         if self.shaped_by:
@@ -135,7 +135,7 @@ class Tabular(ABC):
 
 
 def _without_infinities(value: Any) -> Any:
-    """The same with null for NaN and infinity, which JSON does not have."""
+    """The value with None in place of NaN and infinity, which JSON does not have."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -144,7 +144,7 @@ def _without_infinities(value: Any) -> Any:
 
 
 def _inert(cell: object) -> object:
-    """A cell of a CSV file: text that a spreadsheet would run as a formula, made to be read as text.
+    """A cell of a CSV file, with an apostrophe before text that a spreadsheet would run as a formula.
 
     >>> _inert("=1+1"), _inert("-5"), _inert("- none"), _inert(-5.0)
     ("'=1+1", '-5', "'- none", -5.0)
@@ -162,7 +162,7 @@ def _not_installed(package: str, missing: ModuleNotFoundError) -> BadRequest:
 
 
 def check_report_name(path: Path) -> None:
-    """Refuses a report under a name that promises another format."""
+    """Refuses a file name for a report that promises a format other than HTML."""
     if path.suffix.lower() not in ("", ".html", ".htm"):
         raise BadRequest(
             f"Reports are HTML files, so the name cannot end in {path.suffix}.",

@@ -1,7 +1,7 @@
 """Expressions over one row's declared values, as a frozen tree that prints as canonical SQL.
 
-A derived column is one of these: declared by the curator, or written in a query. `sql/` reads them from
-text, `derivation` infers their domains, an engine evaluates them.
+A derived column is such an expression, declared by the curator or written in a query. `sql/` parses
+expressions, `derivation` infers their domains, and an engine evaluates them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT, _ATOM = range(7)
 
 @dataclass(frozen=True)
 class Reference:
-    """The value of a declared column: clamped to its bounds, NULL where it is undeclared."""
+    """The value of a declared column: clamped to its bounds, NULL if it is undeclared."""
 
     column: str
 
@@ -54,7 +54,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Division by zero is NULL, and so is a remainder of it."""
+    """Division by zero gives NULL, and so does its remainder."""
 
     operator: ArithmeticOperator
     left: Expression
@@ -185,7 +185,7 @@ Expression = (
 
 
 def sql_of(node: Expression) -> str:
-    """The expression as canonical SQL; it is a derived column's name in a query.
+    """The expression as canonical SQL, which is also the name of a derived column in a query.
 
     >>> sql_of(Case(((Compared(">", Reference("delay"), Constant(15)), Constant(1)),), Constant(0)))
     'CASE WHEN delay > 15 THEN 1 ELSE 0 END'
@@ -337,10 +337,10 @@ _parser: list[ExpressionParser] = []
 
 
 def plug_in_parser(parser: ExpressionParser) -> None:
-    """Sets the parser of `read_expression`: the package plugs it in, because `sql/` is above this room."""
+    """Sets the parser for `read_expression`. The package does this, because `model` may not import `sql`."""
     _parser[:] = [parser]
 
 
 def read_expression(text: str, columns: Mapping[str, Any]) -> Expression:
-    """The expression that a SQL text stands for."""
+    """Parses a SQL text into an expression."""
     return _parser[0](text, columns)

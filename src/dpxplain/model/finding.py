@@ -1,4 +1,4 @@
-"""The answer first: what a result says, in the few words that every face shows before anything else."""
+"""What a result says in a few words, which every interface shows first."""
 
 from __future__ import annotations
 

@@ -18,13 +18,13 @@ from dpxplain.model.caching import cached_property
 IntArray = NDArray[np.int64]
 
 BIN = "(bin)"
-"""Stands for a column in the codes of a histogram's pass; no column that is declared has this name."""
+"""The key of the bins in the codes of a histogram's pass; no declared column has this name."""
 
-MOST_CELLS = 2**23  # that are counted in dense arrays: 128 MB of counts and sums
+MOST_CELLS = 2**23  # the most that are counted in dense arrays: 128 MB of counts and sums
 
 
 def cell_number(group_by: Sequence[str], subsets: Sequence[tuple[str, ...]], sizes: Mapping[str, int]) -> int:
-    """Cells of all subsets together, code 0 included; `sizes` says how many codes each column has."""
+    """The number of cells in all subsets, including code 0; `sizes` says how many codes each column has."""
     groups = math.prod(sizes[name] for name in group_by)
     return groups * sum(math.prod(sizes[name] for name in subset) for subset in subsets)
 
@@ -63,9 +63,9 @@ class Block:
 
 @dataclass(frozen=True)
 class DenseGrouped:
-    """One block per subset, over the group-by columns and the subset's: its size tells nothing of the rows.
+    """One block per subset, over the group-by columns and the subset's. Its size says nothing about the rows.
 
-    Read as a `Grouped` it lists the cells that are not empty.
+    The properties list the non-empty cells, as in a `Grouped`.
     """
 
     blocks: tuple[Block, ...]

@@ -1,4 +1,4 @@
-"""The declared groups of a query, numbered; each is measured, and shown unless the WHERE rules it out."""
+"""The declared groups of a query, numbered. Each is measured, and shown unless the WHERE excludes it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from dpxplain.model.spelling import did_you_mean
 LARGEST_ANSWER = 1_000_000
 JOINT = ", "  # between the values of a group of several columns, as it is printed
 ALL_ROWS = "all rows"  # the one group of a query without GROUP BY
-_JOINTS = (JOINT, "→", "->", " / ", ",")  # the others were printed or advised by earlier versions
+_JOINTS = (JOINT, "→", "->", " / ", ",")  # earlier versions printed or advised the others
 _LISTED = 12  # groups or values named in a refusal
-_SPARE_JOINTS = 64  # within values; a longer text names no group
+_SPARE_JOINTS = 64  # the most inside values; a text with more names no group
 
 
 def group_label(key: Iterable[DomainValue]) -> str:
@@ -128,9 +128,9 @@ class Groups:
         values: Callable[[Formula], Sequence[float]],
         among: Iterable[int] | None = None,
     ) -> list[int]:
-        """The groups in the order and number of ORDER BY and LIMIT, which act on noisy `values`.
+        """The groups after ORDER BY and LIMIT, which act on the noisy `values`.
 
-        A group whose value is NaN comes last, as nothing is known of it.
+        A group whose value is NaN comes last, because nothing is known about it.
         """
         order = list(self.remaining if among is None else among)
         for key in reversed(presentation.order):
@@ -146,7 +146,7 @@ class Groups:
 
     @cached_property
     def _codes(self) -> tuple[dict[object, int], ...]:
-        """Per column, from a value, how it is printed or its label to its code; values win over texts."""
+        """Per column, the code of each value, printed text and label. Values take precedence over texts."""
         tables: list[dict[object, int]] = []
         for domain, column in zip(self.domains, self.declared, strict=True):
             codes: dict[object, int] = {label(value): code for code, value in enumerate(domain)}
@@ -164,7 +164,7 @@ class Groups:
     def find(self, address: object) -> int:
         """The number of the group that a person names: as printed, by values or labels, or by a JSON array.
 
-        Refuses a group that the WHERE rules out.
+        Refuses a group that the WHERE excludes.
         """
         if not self.columns:
             if address in ((), None, ALL_ROWS):
@@ -192,7 +192,7 @@ class Groups:
         return index
 
     def _unknown_value(self, part: object, place: int) -> QuestionError:
-        """The refusal of a part of an address that names no value, or several, of the column at `place`."""
+        """The error for a part of an address that names no value, or several, of the column at `place`."""
         name, column, domain = self.columns[place], self.declared[place], self.domains[place]
         same = [value for value in domain if part and column.value_label(value) == part]
         if same:
@@ -208,7 +208,7 @@ class Groups:
         )
 
     def _remaining_values(self, place: int) -> list[DomainValue]:
-        """The values of a column that occur in groups that the WHERE leaves."""
+        """The values of a column that occur in the groups that the WHERE leaves."""
         if self.possible is None:
             return list(self.domains[place])
         others = tuple(axis for axis in range(len(self.shape)) if axis != place)
@@ -216,7 +216,7 @@ class Groups:
         return [self.domains[place][code] for code in codes]
 
     def written(self, index: int) -> str:
-        """The group as text that `find` reads: as printed, or as a JSON array where that is not clear."""
+        """The group as text that `find` reads: as printed, or as a JSON array if that is ambiguous."""
         printed = self.label(index)
         try:
             if self.find(printed) == index:
@@ -237,7 +237,7 @@ class Groups:
         return (address,) if len(self.columns) == 1 else self._split(address)
 
     def _split(self, address: str) -> tuple[str, ...]:
-        """A group of several columns written as one text: 'Queens, Brooklyn'."""
+        """Splits one text that names a group of several columns, such as 'Queens, Brooklyn'."""
         for joint in _JOINTS:
             readings = self._readings(address.split(joint), joint)
             if len(readings) > 1:
@@ -247,7 +247,7 @@ class Groups:
                 )
             if readings:
                 return readings[0]
-        # No declared group: a part is misspelt, which is found out later, or there are too few or too many.
+        # No declared group: a part is misspelt, or there are too few or too many. `find` reports it.
         wrong = (address.split(joint) for joint in _JOINTS)
         return next((tuple(map(str.strip, p)) for p in wrong if len(p) == len(self.columns)), (address,))
 

@@ -104,8 +104,8 @@ class Frozen:
 class Declared(BaseModel):
     """Base of the schema's models: immutable where pydantic's `frozen` is not.
 
-    `frozen` still lets a cached property be assigned and `__init__` or `__setstate__` be called again, and
-    whoever could change a declaration could lower the noise.
+    `frozen` still lets callers assign a cached property and call `__init__` or `__setstate__` again. A caller
+    who could change a declaration could lower the noise.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False, ignored_types=(cached_property,))

@@ -1,7 +1,7 @@
-"""The schema of private tables joined by the person's id, and the schemas of the tables that it is made of.
+"""The schema of private tables joined by the person's id, and the schemas of the single tables.
 
-Of each table at most its own `max_rows` rows of a person are kept before they are joined, so a person has at
-most the product of these numbers of joined rows (docs/proofs/private-joins.md).
+Before the join, each table keeps at most its own `max_rows` rows of a person. So the number of a person's
+joined rows is at most the product of these limits (docs/proofs/private-joins.md).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dpxplain.model.schema import Schema
 
 
 def joined_schema(schema: Schema, tables: Iterable[str]) -> Schema:
-    """The schema of the rows that joining these private tables by the unit gives, in declared order."""
+    """The schema of the rows after joining these private tables by the unit, in declared order."""
     chosen = set(tables)
     joined = {name: _names(schema, name) for name in schema.private if name in chosen}
     columns = {
@@ -43,7 +43,7 @@ def joined_schema(schema: Schema, tables: Iterable[str]) -> Schema:
 
 
 def parts(schema: Schema) -> dict[str, Schema]:
-    """The schemas of the tables that rows are made of, each as if its table was a data set of its own."""
+    """The schema of each table behind the rows, as if the table were a data set of its own."""
     if not schema.joined:
         return {schema.table.name: schema}
     added = {column for names in schema.joined.values() for column in names.values()}
@@ -61,7 +61,7 @@ def parts(schema: Schema) -> dict[str, Schema]:
 
 
 def all_parts(schema: Schema) -> dict[str, Schema]:
-    """The schemas of all tables that may be joined; of a joined schema, those of the tables that it joins."""
+    """The schemas of all tables that may be joined; for a joined schema, of the tables that it joins."""
     others = (
         {} if schema.joined else {name: parts(joined_schema(schema, [name]))[name] for name in schema.private}
     )
@@ -76,7 +76,7 @@ def _part(schema: Schema, name: str) -> Schema:
             update={
                 "table": schema.table.model_copy(update={"name": name, "source": table.source}),
                 "privacy": privacy,
-                # Not the table's own: sensitivities follow from the joined ones.
+                # Not the table's own columns, because sensitivities follow from the joined ones.
                 "columns": {own: schema.columns[column] for own, column in schema.joined[name].items()},
                 "joined": {},
                 "private": {},
@@ -92,7 +92,7 @@ def _product(schema: Schema) -> int:
 
 
 def _names(schema: Schema, table: str) -> dict[str, str]:
-    """The names of a table's columns among the joined ones: their own where no other column has it."""
+    """The names of a table's columns after the join: their own if no other column has it."""
     others = [*schema.columns, *schema.unknown, schema.privacy.unit]
     others += [column for name in schema.private if name != table for column in schema.private[name].columns]
     taken_names = {name.casefold() for name in others}

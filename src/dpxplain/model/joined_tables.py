@@ -1,8 +1,8 @@
-"""Tables that may be joined with a data set's own: their declarations, and what these may not say.
+"""Declarations of tables that may be joined with a data set's own, and the checks of these declarations.
 
 In a many-to-one join with a public table, every column of that table is a function of the key. So a public
-column is a derived column with a lookup from declared values, and no engine ever joins anything (ADR 31).
-Private tables are joined by the person's id.
+column is a derived column with a lookup from declared values, and no engine ever joins a public table (ADR
+31). Engines join private tables by the person's id.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class PublicTable(Declared):
     source: str | None = None
     key: str = Field(min_length=1)
     public: Literal[True]
-    joins: tuple[str, ...] = ()  # columns of the data that hold the key; the one of its name if none is given
+    joins: tuple[str, ...] = ()  # columns of the data that hold the key; by default the one of the same name
     columns: tuple[str, ...] | None = None  # which of its columns can be joined; all if none is given
     matched: dict[str, tuple[Scalar, ...]] = Field(
         default_factory=dict
@@ -57,10 +57,10 @@ def joined_columns(
     declared: PublicTable,
     rows: PublicRows,
 ) -> tuple[PublicTable, list[tuple[str, Column]]]:
-    """The declaration with what was matched, and the public columns as (join, derived column).
+    """The declaration with the matched values, and the public columns as (join, derived column).
 
-    Which values were discovered decides no refusal, as nobody could open the data set again: a public column
-    that cannot be joined by them is left out.
+    Discovered values never cause a refusal, because nobody could then open the data set again. A public
+    column that cannot be joined by them is left out.
     """
     first = check_public(table, declared, rows)
     attributes = [name for name in declared.columns or rows if name != declared.key]
@@ -111,7 +111,7 @@ def check_public(table: str, declared: PublicTable, rows: PublicRows) -> dict[st
 def named_columns(
     columns: Mapping[str, Column], unknown: Iterable[str], added: Iterable[tuple[str, Column]]
 ) -> Iterator[tuple[str, Column]]:
-    """Names for public columns: their own where that is unambiguous, else `join.column`."""
+    """Names for public columns: their own if that is unambiguous, else `join.column`."""
     public = list(added)
     taken_names = [name.casefold() for name in (*columns, *unknown)]
     own = [column.joined[1].casefold() for _, column in public if column.joined is not None]
@@ -187,7 +187,7 @@ def _text(value: Any) -> str:
 
 
 MOST_ROWS = 1_000_000
-"""Rows of one unit, in a table or joined."""
+"""The most rows of one unit, in a table or joined."""
 
 
 class PrivateTable(Declared):
@@ -234,7 +234,7 @@ def check_private(
 ) -> None:
     """Refuses tables that cannot be joined to data with this unit.
 
-    `names` are those of all tables, `columns` those of the data set's own.
+    `names` are the names of all tables; `columns` are the columns of the data set's own table.
     """
     folded = [name.casefold() for name in names]
     _check_private_names(private, columns)
@@ -267,7 +267,7 @@ def check_joined(
     columns: Mapping[str, Column],
     max_rows: int,
 ) -> None:
-    """Refuses joined columns and rows that are not those of the tables."""
+    """Refuses joined columns and a max_rows that do not follow from the private tables."""
     made_here = ValueError("joined is for internal use; delete it")
     for name, names in joined.items():
         own = {attribute: columns.get(column) for attribute, column in names.items()}

@@ -14,7 +14,7 @@ _BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def check_size(value: object) -> str | None:
-    """The size as it was written; raises ValueError, with what was probably meant, if it is none."""
+    """The size as it was written; raises ValueError, with a suggestion if possible, if it is not a size."""
     if value is None or (isinstance(value, str) and _SIZE.fullmatch(value)):
         return value
     near = _NEARLY_A_SIZE.fullmatch(str(value))
@@ -36,7 +36,7 @@ def memory_limit(memory: str | None) -> str | None:
 
 
 def bytes_of(memory: str | None) -> int:
-    """A checked size in bytes; without one DuckDB's own default, four fifths of the machine's memory.
+    """A checked size in bytes; without one, DuckDB's default of four fifths of the machine's memory.
 
     >>> bytes_of("1.5GB"), bytes_of("2 KiB")
     (1500000000, 2048)

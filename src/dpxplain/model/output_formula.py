@@ -130,7 +130,7 @@ def renumbered(formula: Formula, numbers: Sequence[int]) -> Formula:
 
 
 def rounded(value: float, ends: Interval, digits: int) -> tuple[float, Interval]:
-    """ROUND of a value with its interval, whose ends are rounded outwards: it holds the value rounded or not.
+    """Rounds a value, and its interval outwards, so that the interval holds with or without the rounding.
 
     >>> rounded(2.678, (2.123, 3.4), 1)
     (2.7, (2.1, 3.4))
@@ -143,7 +143,7 @@ def rounded(value: float, ends: Interval, digits: int) -> tuple[float, Interval]
     return round(value, digits), (min(low, ends[0]), max(high, ends[1]))
 
 
-_Text = tuple[str, int]  # and how tightly it binds
+_Text = tuple[str, int]  # a text, and how tightly it binds
 _SUM, _PRODUCT, _SIGN, _ATOMIC = range(4)
 _FUNCTIONS = {"exp": "EXP", "log": "LN"}
 
@@ -182,7 +182,7 @@ def _operation_text(name: str, operands: Sequence[_Text]) -> _Text:
     if name == "neg":
         return f"-{_bound(operands[0], _ATOMIC)}", _SIGN
     level = _SUM if name in "+-" else _PRODUCT
-    # What stands on the right of - or / needs parentheses if it is itself a sum or a product.
+    # The right side of - needs parentheses if it is a sum, and that of / if it is a sum or a product.
     return f"{_bound(operands[0], level)} {name} {_bound(operands[1], level + (name in '-/'))}", level
 
 

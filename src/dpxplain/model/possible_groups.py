@@ -97,7 +97,7 @@ class _Outcomes:
         return self._test(self._on_group(node))
 
     def _on_group(self, node: Expression) -> Comparison | Membership | IsNull | None:
-        """The condition of an expression on a group-by column that lists its values; None for any other."""
+        """The expression as a condition on a group-by column with listed values; None if it is not one."""
         match node:
             case Compared(operator, part, Constant(value)) if value is not None:
                 test: Comparison | Membership | IsNull = Comparison(_name(part), operator, value)
@@ -130,7 +130,7 @@ def _expression(text: str, declared: SchemaKey) -> Expression:
 
 
 def _name(node: Expression) -> str:
-    """The column that an expression is in a query."""
+    """The name of the column that an expression stands for in a query."""
     return node.column if isinstance(node, Reference) else sql_of(node)
 
 
@@ -170,10 +170,10 @@ class _Span:
     def of(cls, values: Bin, column: Column) -> _Span:
         low, high = comparable(values.low), comparable(values.high)
         if any(isinstance(end, int | float) and abs(end) >= _INEXACT for end in (low, high)):
-            return cls(-math.inf, math.inf, has_low=True)  # a bin's rows are told by rounded values there
+            return cls(-math.inf, math.inf, has_low=True)  # there, rounded values decide a row's bin
         if column.bounds is None or not column.is_summable:
             return cls(low, high, has_low=False)
-        # A filter compares what is left of a value once it is capped and, with a step, rounded.
+        # A filter compares values after they are capped and, with a step, rounded.
         if column.step is not None:
             step = column.grid.step
             low = float(math.floor(Fraction(repr(low)) / step) * step)

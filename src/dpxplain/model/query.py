@@ -73,7 +73,7 @@ VARIANCES: tuple[VarianceKind, ...] = get_args(VarianceKind)
 
 @dataclass(frozen=True)
 class Aggregate:
-    """COUNT(*) has no column. COUNT, SUM and AVG have influences to explain; the others are answered only.
+    """COUNT(*) has no column. COUNT, SUM and AVG can be explained; the others can only be answered.
 
     >>> str(Aggregate("avg", "income"))
     'AVG(income)'
@@ -95,7 +95,7 @@ class Aggregate:
 
     @property
     def explained(self) -> AggregateKind:
-        """The kind, of an aggregate with influences."""
+        """The kind of an aggregate that can be explained; raises for any other."""
         if self.kind == "count" or self.kind == "sum" or self.kind == "avg":
             return self.kind
         raise InternalError(f"{self} has no influence, and was about to be explained.")
@@ -120,7 +120,7 @@ class Persons(Aggregate):
 
 @dataclass(frozen=True)
 class Quantile(Aggregate):
-    """The value that a share `level` of a group's values does not exceed, interpolated as QUANTILE_CONT.
+    """The value that a share `level` of a group's values does not exceed, interpolated like QUANTILE_CONT.
 
     >>> str(Quantile("quantile", "pay", 0.5)), str(Quantile("quantile", "pay", 0.9))
     ('MEDIAN(pay)', 'QUANTILE_CONT(pay, 0.9)')
@@ -164,12 +164,12 @@ class Output:
     name: str
     column: str | None  # None for a value
     aggregate: int = 0  # which one of the statement's aggregates, if it is one
-    formula: Formula | None = None  # of a value that is more than one aggregate
-    digits: int | None = None  # of ROUND(...)
+    formula: Formula | None = None  # for a value that is not just one aggregate
+    digits: int | None = None  # from ROUND(...)
 
     @property
     def value(self) -> Formula:
-        """What the column shows of each group; only of a value."""
+        """The formula that the column shows for each group; only for values, not for group-by columns."""
         return Measured(self.aggregate) if self.formula is None else self.formula
 
 
@@ -184,7 +184,7 @@ class Presentation:
 
     @property
     def values(self) -> tuple[Output, ...]:
-        """The outputs that are no group-by columns."""
+        """The outputs that are not group-by columns."""
         return tuple(output for output in self.outputs if output.column is None)
 
     @property
@@ -219,7 +219,7 @@ class Statement:
 
     @property
     def is_computed(self) -> bool:
-        """Whether anything is computed group by group from what is released."""
+        """Whether anything is computed from the released values, group by group."""
         presentation = self.presentation
         keys = (key.output for key in presentation.order)
         return (
@@ -230,18 +230,18 @@ class Statement:
 
     @property
     def aggregate_names(self) -> tuple[str, ...]:
-        """The aggregates as SQL writes them, in the order of `queries`."""
+        """The aggregates as SQL, in the order of `queries`."""
         return tuple(str(query.aggregate) for query in self.queries)
 
     @property
     def measured_names(self) -> tuple[str, ...]:
-        """What each aggregate is called: its name in the SELECT list, or as SQL writes it."""
+        """The name of each aggregate: its name in the SELECT list, or its SQL."""
         selected = {o.aggregate: o.name for o in self.presentation.values if o.formula is None}
         return tuple(selected.get(i, text) for i, text in enumerate(self.aggregate_names))
 
     @property
     def unselected(self) -> tuple[str, ...]:
-        """The aggregates that are measured for HAVING or ORDER BY only, as SQL writes them."""
+        """The aggregates that are measured only for HAVING or ORDER BY, as SQL."""
         used = set().union(*(aggregates_of(output.value) for output in self.presentation.values))
         return tuple(text for i, text in enumerate(self.aggregate_names) if i not in used)
 
@@ -256,7 +256,7 @@ class Statement:
         return formula_text(formula, self.aggregate_names)
 
     def alone(self, number: int) -> Statement:
-        """The statement with one aggregate only; HAVING, ORDER BY and LIMIT concern the whole."""
+        """The statement with one aggregate only, and without HAVING, ORDER BY and LIMIT."""
         selected = [o for o in self.presentation.values if o.formula is None and o.aggregate == number]
         values = selected or [Output(self.aggregate_names[number], None)]
         outputs = [
@@ -285,12 +285,12 @@ def filter_columns(node: Filter | None) -> set[str]:
 
 
 def query_shape(query: Query) -> Query:
-    """The query with the kinds of its constants in their places."""
+    """The query with each constant replaced by its type."""
     return replace(query, where=filter_shape(query.where))
 
 
 def filter_shape(node: Filter | None) -> Filter | None:
-    """The filter with the kinds of its constants in their places; odd constants stay, as they may matter.
+    """The filter with each constant replaced by its type; unusual constants stay, because they may matter.
 
     >>> filter_shape(Not(Comparison("age", ">", 30)))
     Not(part=Comparison(column='age', operator='>', value='int'))

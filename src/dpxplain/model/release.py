@@ -1,7 +1,7 @@
 """What leaves the curator's side: released numbers only, with the noise they carry.
 
-These are stored in the ledger as JSON, so that a repeated request is answered from there for free. Long
-arrays are stored packed; a release stored as lists of numbers, as all once were, is read just as well.
+Releases are stored in the ledger as JSON, so that a repeated request is answered from there for free. Long
+arrays are stored packed. Older releases, which were stored as lists of numbers, can still be read.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ class Released(Generic[R_co]):
 
 
 Noise = tuple[tuple[str, float], ...]
-"""By the name of each independent noise, how many of its standard deviations a value carries, times its σ."""
+"""For each independent noise, by name: the coefficient with which a value carries it, times its σ."""
 
 
 @dataclass(frozen=True)
 class AnswerRelease:
     """Phase 1: noisy parts per declared group. An AVG has both parts, its sum centred at mid.
 
-    `count_noise` and `sum_noise` say what the noise is made of where aggregates of one SELECT share it; a
-    scale is the root of their sum of squares. Groups never share noise.
+    If aggregates of one SELECT share noise, `count_noise` and `sum_noise` list its parts; a scale is the root
+    of their sum of squares. Groups never share noise.
     """
 
     rho: float
@@ -126,10 +126,10 @@ def _numbers(stored: list[float] | str | None) -> tuple[float, ...] | None:
 
 @dataclass(frozen=True)
 class AnswersRelease:
-    """Phase 1 of several aggregates: a release each, in the order of `phases.answer_query.canonical`.
+    """Phase 1 for several aggregates: one release each, in the order of `phases.answer_query.canonical`.
 
-    The release of one aggregate came first, and is stored without a version. Version 2 had independent noise
-    for each aggregate; version 3 says which noise they share.
+    The release of a single aggregate is older and is stored without a version. Version 2 has independent
+    noise for each aggregate; version 3 says which noise they share.
     """
 
     rho: float
@@ -165,15 +165,16 @@ class FoldedLine:
     predicate: int
     kept: tuple[int, ...] | None
     same_rows: tuple[float, float] | None
-    """The rows that both have, as a share of those that either has; None where only structure is known."""
+    """The rows that meet both, as a share of those that meet either; None if only the structure is known."""
 
 
 @dataclass(frozen=True)
 class ExplanationLine:
     """Phase 3, one predicate: its index in the family, influence and rank.
 
-    `gap_without` is the question's value without the predicate's rows, where the mechanism tells it.
-    `folded` and the share of the gap that the rows remove are read off what was released, and never stored.
+    `gap_without` is the question's value without the predicate's rows, if the mechanism estimates it.
+    `folded` and the share of the gap that the rows remove are computed from what was released, and never
+    stored.
     """
 
     predicate: int
@@ -198,8 +199,8 @@ class ExplanationRelease:
     mechanism: str
     confidence: float
     lines: tuple[ExplanationLine, ...]
-    influence_scale: float | None = None  # σ of each influence, where it is the same for all
-    gap: float | None = None  # the question's value, where the mechanism tells it better than Phase 1
+    influence_scale: float | None = None  # σ of each influence, if it is the same for all
+    gap: float | None = None  # the question's value, if the mechanism estimates it better than Phase 1
     gap_interval: tuple[float, float] | None = None
     private: bool = True
 
@@ -225,7 +226,7 @@ def _plain_line(line: ExplanationLine) -> dict[str, Any]:
 
 
 def _pack_lines(lines: Sequence[ExplanationLine]) -> str:
-    """Ten numbers a line, column by column; the first says whether the gap without the predicate is told."""
+    """Ten numbers per line, column by column; the first says whether the gap without the rows is known."""
     untold = (0.0, 0.0, 0.0)
     rows = [
         (
@@ -272,10 +273,10 @@ def _tuples(raw: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class PreparedRelease:
-    """The marginals of an answer: noisy rows and sums of every cell, for every group.
+    """The marginals of an answer: noisy counts and sums of every cell, for every group.
 
-    Paid for once; every later question on that answer is computed from them. `cells` says how many cells each
-    part has; arrays hold (part, group, cell) in that order, and are stored compressed.
+    They are paid for once, and later explanations of that answer are computed from them. `cells` says how
+    many cells each part has. Arrays hold (part, group, cell) in that order, and are stored compressed.
     """
 
     rho: float
@@ -295,7 +296,7 @@ class PreparedRelease:
     def only(
         self, parts: Sequence[int], groups: int, cells: Mapping[int, IntArray] | None = None
     ) -> PreparedRelease:
-        """The release cut down to some parts; `cells` reorders those of a part. Post-processing, so free."""
+        """The release with some parts only; `cells` reorders those of a part. Post-processing, so free."""
         orders = cells or {}
 
         def chosen(values: FloatArray) -> FloatArray:

@@ -139,10 +139,10 @@ class Privacy(Declared):
     delta: float = Field(default=1e-6, gt=0, lt=1)
     unit: str = "row"
     max_rows: int = Field(default=1, ge=1, le=MOST_ROWS)
-    neighbours: Literal["unbounded", "bounded"] = "unbounded"  # a unit comes or goes, or is replaced
-    noise: NoiseKind = "vectorised"  # which sampler draws Gaussian noise; the law is the same
+    neighbours: Literal["unbounded", "bounded"] = "unbounded"  # a unit is added or removed, or replaced
+    noise: NoiseKind = "vectorised"  # which sampler draws Gaussian noise; the distribution is the same
     default_rho: float | None = Field(default=None, ge=1 / UNITS_PER_RHO, le=LARGEST_RHO)
-    """The price of a query that names none; without it such a query is refused."""
+    """The price of a query that names none. If it is not declared, such a query is refused."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Privacy:
@@ -170,7 +170,7 @@ class Schema(Displayed, Declared):
     unknown: dict[str, UnknownColumn] = Field(default_factory=dict)  # columns with values = "discover"
     private: dict[str, PrivateTable] = Field(default_factory=dict)  # tables with a unit, to join with
     joined: dict[str, dict[str, str]] = Field(default_factory=dict)
-    """The private tables whose rows are joined, and the name here of each of their columns."""
+    """The private tables whose rows are joined, and the name of each of their columns in this schema."""
 
     @model_validator(mode="before")
     @classmethod
@@ -199,7 +199,7 @@ class Schema(Displayed, Declared):
     def load(cls, source: Schema | Mapping[str, Any] | str | Path) -> Schema:
         """Loads a TOML file or a dict of the same shape; errors name the key."""
         if isinstance(source, Schema):
-            # A copy, validated anew: whoever holds the original cannot change it or its cached properties.
+            # A new, validated copy: code that holds the original cannot change it or its cached properties.
             return cls.load(source.model_dump())
         where = "the schema"
         raw: Mapping[str, Any]
@@ -263,7 +263,7 @@ class Schema(Displayed, Declared):
         )
 
     def with_private_in(self, folder: Path) -> Schema:
-        """The schema with the absolute paths of private tables' files, which are relative to a folder."""
+        """The schema with private tables' file paths made absolute; they were relative to `folder`."""
         private = {
             name: table.model_copy(update={"source": str(folder.absolute() / table.source)})
             for name, table in self.private.items()
@@ -277,7 +277,7 @@ class Schema(Displayed, Declared):
         return [name for name in self.unknown if name in self.columns]
 
     def with_discovered(self, discovered: Mapping[str, tuple[str, ...]]) -> Schema:
-        """The schema with the values that were discovered; a column of which none was stays unknown."""
+        """The schema with the discovered values. A column without discovered values stays unknown."""
         columns = {
             name: Column(
                 verbatim=True,
@@ -291,7 +291,7 @@ class Schema(Displayed, Declared):
         return Schema.load(self.model_copy(update={"columns": Columns({**self.columns, **columns})}))
 
     def column(self, name: str) -> Column:
-        """A declared column, or the column of an expression that a query has in place of one."""
+        """A declared column, or the column of an expression that a query uses in place of one."""
         declared = self.columns.get(name)
         return _adhoc_column(name, SchemaKey(self)) if declared is None else declared
 
@@ -305,7 +305,7 @@ class Schema(Displayed, Declared):
         return domain
 
     def sources(self, names: Iterable[str]) -> set[str]:
-        """The columns of the data that the named columns are or are derived from."""
+        """The data's columns behind the named columns, which may be derived from them."""
         sources: set[str] = set()
         for name in names:
             expression = self.column(name).expression
@@ -316,7 +316,7 @@ class Schema(Displayed, Declared):
         return sources
 
     def fingerprint(self) -> str:
-        """A hash of everything that sensitivities follow from; it differs after any change of it."""
+        """A hash of everything that sensitivities follow from. Any change to that changes the hash."""
         privacy = self.privacy
         declared: list[Any] = [
             [self.table.name, self.table.version],
@@ -352,7 +352,7 @@ class Schema(Displayed, Declared):
 
 @dataclass(frozen=True, eq=False)
 class SchemaKey:
-    """A schema compared by identity: it is frozen, and comparing whole domains takes long."""
+    """A schema compared by identity, because it is frozen and comparing whole domains is slow."""
 
     schema: Schema
 

@@ -1,4 +1,4 @@
-"""How rows fit the declarations: the kinds of misfit of each column, noisy counts of them for analysts, and
+"""How rows fit the declarations: the kinds of misfit in each column, noisy counts of them for analysts, and
 exact figures for the curator.
 """
 
@@ -34,15 +34,15 @@ class Partition:
     """"values", "edges", "bounds" or "bins": what the categories compare with."""
     categories: tuple[str, ...]
     edges: tuple[float, ...] = ()
-    """Of bins, the first of which is closed below, and every one above. NULL is in none of them."""
+    """The edges of bins. Every bin includes its upper edge, the first also its lower edge; none has NULL."""
 
 
 def partitions(schema: Schema, discovered: Sequence[str] = ()) -> tuple[Partition, ...]:
     """The partitions of each declared column, then of the discovered columns that are counted too.
 
-    A column with edges and bounds is counted by both. Derived columns are made of declared values only, so
-    that nothing of them can be outside. A request names the discovered columns, because the schema gains
-    them at any time. NULL is counted apart whether or not it is declared (`declares_null`).
+    A column with edges and bounds is counted by both. Derived columns are not counted, because they are
+    computed from declared values only. A request names the discovered columns, because the schema may gain
+    them at any time. NULL is counted separately, whether or not it is declared (`declares_null`).
     """
     parts = []
     declared = (name for name in schema.columns if name not in schema.unknown)
@@ -65,9 +65,9 @@ def declares_null(column: Column) -> bool:
 
 
 def unit_sizes(schema: Schema) -> tuple[int, ...]:
-    """The numbers of rows that privacy units are told apart by; empty where a row is the unit.
+    """The limits of the bins in which privacy units are counted by their rows; empty if a row is the unit.
 
-    At max_rows and its doublings: every unit is in exactly one bin, however many rows it has.
+    The limits are max_rows and its doublings. Every unit is in exactly one bin, however many rows it has.
     """
     if schema.privacy.unit == "row":
         return ()
@@ -81,10 +81,11 @@ def bins(column: str, edges: tuple[float, ...]) -> Partition:
 
 
 def tuned_edges(column: Column) -> tuple[float, ...]:
-    """The numbers among which the bounds of a column are chosen: its declared edges, or round ones.
+    """The numbers among which the bounds of a column are chosen: its declared edges, or round numbers.
 
-    Within the declared bounds, multiples of a step that divides them into 10 to 25 parts; and closer to 0,
-    where the size of numbers is often not known beforehand, 1, 2 and 5 times the powers of ten below it.
+    Round numbers within the declared bounds are multiples of a step that divides them into 10 to 25 parts.
+    Closer to 0 than this step, where the size of numbers is often not known beforehand, they are 1, 2 and 5
+    times powers of ten.
 
     >>> tuned_edges(Column(bounds=[-10, 100]))[:12]
     (-10.0, -5.0, -2.0, -1.0, -0.5, -0.2, -0.1, -0.05, -0.02, -0.01, -0.005, -0.002)
@@ -143,9 +144,9 @@ def _round_numbers(width: Decimal, least: float) -> list[Decimal]:
 
 
 def tuned_sizes(schema: Schema) -> tuple[int, ...]:
-    """The numbers of rows among which max_rows is chosen: the declared one, and round ones below it.
+    """The numbers among which max_rows is chosen: the declared one, and round numbers below it.
 
-    None where a row is the unit or max_rows is 1, which cannot be lower.
+    Empty if a row is the unit, or if max_rows is 1, which cannot be lowered.
 
     >>> privacy = {"rho": 1, "unit": "person", "max_rows": 40}
     >>> columns = {"a": {"values": ["x"]}}
@@ -175,7 +176,7 @@ class FitQuestion:
 
     @classmethod
     def of_tuning(cls, schema: Schema, columns: tuple[str, ...]) -> FitQuestion:
-        """Where the values of columns lie among the bounds that are proposed."""
+        """Where the values of columns lie among the possible bounds."""
         return cls(
             tuple(bins(name, tuned_edges(schema.column(name))) for name in columns), tuned_sizes(schema)
         )
@@ -200,13 +201,13 @@ class QualityRelease:
     units_scale: float | None
     private: bool = True
     discovered: tuple[str, ...] = ()
-    """The discovered columns that were counted, after the declared ones. Earlier programs named none and
+    """The discovered columns that were counted, after the declared ones. Earlier versions named none and
     counted the columns that were known then; those counts are not read."""
     nulls_apart: bool = False
-    """Whether declared NULLs were counted as "null". Earlier programs counted them as "fits"."""
+    """Whether declared NULLs were counted as "null". Earlier versions counted them as "fits"."""
 
     def to_json(self) -> str:
-        # Earlier programs know neither, so both are written only where they say something.
+        # Earlier versions know neither key, so each is written only if it is set.
         left_out = {name for name in ("discovered", "nulls_apart") if not getattr(self, name)}
         return json.dumps({name: value for name, value in vars(self).items() if name not in left_out})
 
@@ -224,11 +225,11 @@ class TuningRelease:
     rho: float
     columns: tuple[str, ...]
     noisy_bins: tuple[tuple[float, ...], ...]
-    """Of each column: below the first edge, in every bin, above the last edge."""
+    """For each column, the counts below the first edge, in every bin, and above the last edge."""
     bin_edges: tuple[tuple[float, ...], ...]
     bins_scale: float | None
     noisy_units: tuple[float, ...]
-    """Of units with at most so many rows as each of the sizes, and of those with more than the last one."""
+    """The counts of units above the previous size and up to each size, then of units above the last size."""
     unit_sizes: tuple[int, ...]
     units_scale: float | None
     private: bool = True
@@ -251,7 +252,7 @@ class ColumnFigures:
     rows: int
     nulls: int  # NULL, or NaN in a numeric column
     codes: Mapping[int, int]  # rows by position in the declared domain, from 1; 0: undeclared
-    odd: int  # filled rows that are no declared value, or no number where one is declared
+    odd: int  # filled rows without a declared value, or without a number in a numeric column
     odd_texts: tuple[tuple[str, int], ...]  # the most frequent of them, with their rows
     numbers: NumberFigures | None = None
 
@@ -292,6 +293,6 @@ class SourceFigures:
 
     rows: int
     without_unit: int  # rows that name no privacy unit
-    rows_per_unit: Mapping[int, int]  # number of units by their number of rows; empty where a row is the unit
+    rows_per_unit: Mapping[int, int]  # number of units by their number of rows; empty if a row is the unit
     columns: Mapping[str, ColumnFigures]
-    unit_candidates: tuple[UnitCandidate, ...] = ()  # looked for in files and frames where a row is the unit
+    unit_candidates: tuple[UnitCandidate, ...] = ()  # looked for in files and frames if a row is the unit

@@ -1,4 +1,4 @@
-"""Words that a declaration, a configuration or a request does not know, and what they may have meant."""
+"""Unknown words in a declaration, a configuration or a request, and what they may have meant."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 
-_LONGEST = 200  # comparing takes the square of the length, and what is typed may be of any length
+_LONGEST = 200  # comparing takes time with the square of the length, and a word may have any length
 
 
 def similar(word: str, candidates: Iterable[str], n: int = 1) -> list[str]:
-    """Up to `n` candidates that look like the word, in whatever case; the most similar one first.
+    """Up to `n` candidates that look like the word, ignoring case; the most similar one first.
 
     >>> similar("jfk", ["EWR", "JFK"]), similar("neighbors", ["rho", "neighbours"]), similar("x", ["rho"])
     (['JFK'], ['neighbours'], [])
@@ -33,7 +33,7 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str:
     return f"Did you mean {near[0]!r}?" if near else ""
 
 
-# Words of other tools, where no known key is spelt like them.
+# Words from other tools, for keys that are spelt differently here.
 _OTHER_WORDS = {
     "epsilon": "rho",
     "budget": "rho",
@@ -51,7 +51,7 @@ _OTHER_WORDS = {
 
 
 def unknown_key(model: type[BaseModel], place: Sequence[int | str]) -> str:
-    """The sentence about the last key of `place`, within the model that the others lead to.
+    """The message about the last key of `place`, in the model that the other keys lead to.
 
     >>> from dpxplain.model.schema import Schema
     >>> unknown_key(Schema, ("privacy", "neighbors"))

@@ -1,4 +1,4 @@
-"""Domains of what is computed from dates and timestamps: their parts, beginnings, differences and shifts."""
+"""Domains of expressions on dates and timestamps: parts, truncation, differences and shifts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SUBDAY_UNITS = ("hour", "minute")
 
 
 def part_domain(domain: ValueDomain, part: Part) -> ValueDomain:
-    """EXTRACT: a whole number; of a year, those from the first to the last."""
+    """The domain of EXTRACT: whole numbers; for years, those from the first to the last."""
     if domain.values is not None:
         return mapped(domain, "number", lambda moment: _PARTS[part](midnight(moment)))
     if part == "year":
@@ -58,7 +58,7 @@ def part_domain(domain: ValueDomain, part: Part) -> ValueDomain:
 
 
 def truncated_domain(domain: ValueDomain, unit: Unit) -> ValueDomain | None:
-    """DATE_TRUNC: the beginnings of all units in the range; None if they are too many."""
+    """The domain of DATE_TRUNC: the beginnings of all units in the range; None if there are too many."""
     is_timestamp = unit in SUBDAY_UNITS
     kind: Kind = "timestamp" if is_timestamp else "date"
 
@@ -95,16 +95,16 @@ def difference_domain(start: ValueDomain, end: ValueDomain, unit: SpanUnit) -> V
 
 
 MONTHS: dict[IntervalUnit, int] = {"year": 12, "month": 1}
-"""Units that are as long as the calendar says."""
+"""Units whose length depends on the calendar, in months."""
 
 
 def shifted_kind(domain: ValueDomain, unit: IntervalUnit) -> Kind:
-    """A date that is shifted by whole days is a date."""
+    """The kind after a shift: a date that is shifted by whole days stays a date."""
     return "date" if domain.kind == "date" and unit not in ("hour", "minute", "second") else "timestamp"
 
 
 def shifted_domain(domain: ValueDomain, amount: int, unit: IntervalUnit) -> ValueDomain | None:
-    """The moments that lie so many units later; None if one can be outside the years 1 to 9999."""
+    """The moments `amount` units later; None if one can be outside the years 1 to 9999."""
     kind = shifted_kind(domain, unit)
 
     def typed(moment: datetime) -> date:
@@ -122,9 +122,9 @@ def shifted_domain(domain: ValueDomain, amount: int, unit: IntervalUnit) -> Valu
 def _shifted_ends(
     low: datetime, high: datetime, amount: int, unit: IntervalUnit
 ) -> tuple[datetime, datetime]:
-    """What all moments between two ends lie between after a shift.
+    """The ends of the range in which all moments from `low` to `high` lie after a shift.
 
-    Months shift the 28th and the days behind it to one day, which then has the hours of all of them.
+    A shift by months can move the 28th and later days to one day, which then has the hours of all of them.
     """
     first, last = shifted(low, amount, unit), shifted(high, amount, unit)
     if unit in MONTHS:
@@ -136,7 +136,7 @@ def _shifted_ends(
 
 
 def shifted(moment: datetime, amount: int, unit: IntervalUnit) -> datetime:
-    """The moment so many units later, by DuckDB's rule: a day that a month lacks becomes its last day.
+    """The moment `amount` units later, by DuckDB's rule: a day that a month lacks becomes its last day.
 
     >>> shifted(datetime(2025, 1, 31, 7), 1, "month")
     datetime.datetime(2025, 2, 28, 7, 0)

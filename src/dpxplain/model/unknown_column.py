@@ -19,7 +19,7 @@ DISCOVER = "discover"
 
 
 class UnknownColumn(Declared):
-    """The declaration `values = "discover"`: a column of text that cannot be asked about before that."""
+    """The declaration `values = "discover"`: a text column that cannot be queried before its discovery."""
 
     longest: int = Field(default=100, ge=1, le=1_000)  # characters; a longer value is never discovered
     label: str = ""
@@ -43,16 +43,16 @@ def apart(declared: Any) -> Any:
 
 
 def is_declarable(text: str) -> bool:
-    """Whether a text can be a declared value on every engine: none of them may hold the character NUL.
+    """Whether a text can be a declared value on every engine: it must not contain the character NUL.
 
-    Asked before noise is drawn (docs/proofs/discovery.md), so that no discovered value fails afterwards.
+    Checked before noise is drawn (docs/proofs/discovery.md), so that no discovered value fails afterwards.
     """
     return "\0" not in text
 
 
 @dataclass(frozen=True)
 class ValueCounts:
-    """True numbers of privacy units that have each value of a column."""
+    """The true number of privacy units that have each value of a column."""
 
     values: tuple[str, ...]
     units: NDArray[np.int64]

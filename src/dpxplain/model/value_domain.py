@@ -25,15 +25,15 @@ Kind = Literal["number", "text", "boolean", "date", "timestamp", "null"]
 TEXT_FUNCTIONS: dict[str, Callable[[str], str | int]] = {
     "lower": str.lower, "upper": str.upper, "trim": str.strip, "length": len
 }  # fmt: skip
-MOST_VALUES = 1_000  # more are described by their ends
+MOST_VALUES = 1_000  # a longer list is described by its ends
 _MOST_PAIRS = 20_000  # computed to find the values of an operation on two lists
 
 
 def like_matcher(pattern: str, ignores_case: bool) -> Callable[[str], bool]:
-    """SQL's LIKE: % stands for any characters, _ for one, and no character escapes them.
+    """A function that matches like SQL's LIKE: % is any characters, _ is one, and nothing escapes them.
 
-    Follows all ways to match at once, one bit for each number of characters of the pattern that a text has
-    used up, so that the work is one step per character of the text, whatever the pattern is.
+    It follows all ways to match at once. Each bit stands for a number of pattern characters used up so far,
+    so the work is one step per character of the text, whatever the pattern is.
 
     >>> newark = like_matcher("N%k", False)
     >>> newark("Newark"), newark("Newar"), like_matcher("new___", True)("Newark")
@@ -65,7 +65,7 @@ def like_matcher(pattern: str, ignores_case: bool) -> Callable[[str], bool]:
 
 
 def _without_case(letter: str) -> str:
-    """One letter for all that differ in case only; of ß, whose capital is two letters, itself."""
+    """The same letter for all that differ only in case. ß, whose capital is two letters, stays itself."""
     capital = letter.upper()
     return (capital if len(capital) == 1 else letter).lower()[:1]
 
@@ -82,7 +82,7 @@ class ValueDomain:
 
     @property
     def ends(self) -> tuple[Any, Any]:
-        """The least and the greatest value; of a list that is not empty, or of a range."""
+        """The least and the greatest value of a list that is not empty, or of a range."""
         return (min(self.values), max(self.values)) if self.values else (self.low, self.high)
 
     @property
@@ -121,7 +121,7 @@ def listed(kind: Kind, values: Iterable[Value]) -> ValueDomain:
 
 
 def between(low: float, high: float, step: Fraction | None = None) -> ValueDomain:
-    """All numbers from one to the other; listed if they are few whole ones."""
+    """All numbers from `low` to `high`; a list if they are whole numbers and few."""
     domain = ValueDomain("number", None, low, high, step)
     if step is not None and step.denominator == 1 and step and (high - low) / float(step) < MOST_VALUES:
         first, last = math.ceil(Fraction(low) / step), math.floor(Fraction(high) / step)
@@ -130,7 +130,7 @@ def between(low: float, high: float, step: Fraction | None = None) -> ValueDomai
 
 
 def mapped(domain: ValueDomain, kind: Kind, function: Callable[[Any], Value | None]) -> ValueDomain:
-    """The image of a list under a function; where it is None there is no value."""
+    """The results of a function on a list. Results that are None are left out."""
     assert domain.values is not None
     images = (function(value) for value in domain.values)
     return listed(kind, (image for image in images if image is not None))
@@ -139,7 +139,7 @@ def mapped(domain: ValueDomain, kind: Kind, function: Callable[[Any], Value | No
 def monotone(
     domain: ValueDomain, function: Callable[[float], float], step: Fraction | None = None
 ) -> ValueDomain:
-    """The image of numbers under a function that never decreases; its values are multiples of `step`."""
+    """The results on numbers of a function that never decreases; its values are multiples of `step`."""
     if domain.values is not None:
         return mapped(domain, "number", function)
     return between(function(domain.low), function(domain.high), step)
@@ -175,7 +175,7 @@ def union(domains: Iterable[ValueDomain]) -> ValueDomain | None:
 
 
 def common_multiple(*parts: ValueDomain) -> Fraction | None:
-    """The largest number that all values of all parts are multiples of, if it is known of every part."""
+    """The largest number that all values of all parts are multiples of; None if a part's is not known."""
     steps = [part.multiple for part in parts]
     return None if None in steps else reduce(_common_step, steps, Fraction(0))  # type: ignore[arg-type]
 
@@ -219,13 +219,13 @@ def joined(domains: list[ValueDomain]) -> ValueDomain:
 
 
 def rounded(number: float, digits: int) -> float:
-    """Half away from zero, as SQL's ROUND."""
+    """The number rounded half away from zero, as by SQL's ROUND."""
     scale = 10.0**digits
     return math.copysign(math.floor(abs(number) * scale + 0.5) / scale, number)
 
 
 def _common_step(a: Fraction, b: Fraction) -> Fraction:
-    """The greatest common divisor; of 0 and a number, the number."""
+    """The greatest common divisor; for 0 and a number, the number."""
     return Fraction(math.gcd(a.numerator * b.denominator, b.numerator * a.denominator)) / (
         a.denominator * b.denominator
     )
@@ -250,7 +250,7 @@ LARGEST_NUMBER = 1e100  # beyond it the cast of a text is NULL: sums and squares
 
 
 def cast_domain(domain: ValueDomain, target: Target) -> ValueDomain | None:
-    """The domain after a cast; None if it cannot be known. What does not fit the target is NULL."""
+    """The domain after a cast; None if it cannot be known. Values that do not fit the target become NULL."""
     kind = _KINDS[target]
     if domain.kind == "null":
         return domain
@@ -275,7 +275,7 @@ def cast_domain(domain: ValueDomain, target: Target) -> ValueDomain | None:
 
 
 def _whole(domain: ValueDomain) -> ValueDomain:
-    """Rounded to the nearest whole number, half to even; none from the limit on."""
+    """The domain rounded to whole numbers, half to even, without values from the limit on."""
     if domain.values is not None:
         return mapped(domain, "number", lambda value: round(value) if abs(value) < WHOLE_LIMIT else None)
     low, high = max(domain.low, -WHOLE_LIMIT), min(domain.high, WHOLE_LIMIT)

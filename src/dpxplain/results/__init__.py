@@ -1,1 +1,1 @@
-"""Results as an analyst holds them: answers, questions, explanations, previews."""
+"""The results that an analyst works with: answers, questions, explanations, previews."""

@@ -1,4 +1,4 @@
-"""Phase 1's result as an analyst holds it: noisy values with intervals, and the way to ask why."""
+"""The result of phase 1: noisy values with intervals, and the methods to ask why."""
 
 from __future__ import annotations
 
@@ -42,43 +42,43 @@ from dpxplain.words.titles import aggregate_words, capped, group_name, in_percen
 
 
 class RowValues(Protocol):
-    """Makes a group's value to compute with."""
+    """Makes the `Combination` for a group's value."""
 
     def value(self, group: int, label: str) -> Combination: ...
 
 
 @dataclass(frozen=True)
 class AnswerRow(Arithmetic):
-    """One group's released value. Computes: `answer["A"] / answer["B"] - 1` has an interval too, for free."""
+    """One group's released value. Arithmetic is free: `answer["A"] / answer["B"] - 1` has an interval too."""
 
     group: tuple[DomainValue, ...]
     label: str
     estimate: float
     interval: Interval
     scale: float  # standard deviation of the privacy noise, to first order for averages; NaN if computed
-    in_general: Interval | None = field(default=None, kw_only=True)  # of the population, where that is asked
-    is_unknown: bool = field(default=False, kw_only=True)  # as the average of a group that may be empty
+    in_general: Interval | None = field(default=None, kw_only=True)  # for the population, if that was asked
+    is_unknown: bool = field(default=False, kw_only=True)  # e.g. the average of a group that may be empty
     _index: int = field(kw_only=True, repr=False, compare=False)
     _values: RowValues = field(kw_only=True, repr=False, compare=False)
 
     @property
     def number(self) -> int:
-        """Its place among the declared groups."""
+        """The group's position among the declared groups."""
         return self._index
 
     @property
     def known_values(self) -> tuple[float | None, float | None, float | None]:
-        """The estimate and its interval's ends as exports hold them: None where nothing is known."""
+        """The estimate and the ends of its interval, for exports; all None if nothing is known."""
         return (None, None, None) if self.is_unknown else (self.estimate, *self.interval)
 
     @property
     def released(self) -> Combination:
-        """The value to compute with; made when it is needed, as most rows are only looked at."""
+        """The value as a `Combination`. Made on demand, because most rows are only looked at."""
         return self._values.value(self._index, self.label)
 
 
 class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
-    """A noisy answer for every declared group that the WHERE leaves.
+    """A noisy answer for every declared group that the WHERE does not exclude.
 
     >>> import dpxplain as dpx
     >>> answer = dpx.example("adult").query("SELECT sex, COUNT(*) FROM adult GROUP BY sex", rho=0.1)
@@ -118,7 +118,7 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
 
     @property
     def schema(self) -> Schema:
-        """What the curator declared; public."""
+        """The curator's schema, which is public."""
         return self._dataset.schema
 
     @property
@@ -127,7 +127,7 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
 
     @property
     def spends(self) -> tuple[Spend, ...]:
-        """What was charged, as the ledger keeps it; the own share where aggregates were measured apart."""
+        """What was charged, as in the ledger; only this aggregate's share if each was measured separately."""
         own = tuple(spend for spend in self.entry.spends if spend.of == str(self.statement.query.aggregate))
         return self.entry.spends if self.release.shares_noise or not own else own
 
@@ -138,7 +138,7 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
 
     @property
     def value_heading(self) -> str:
-        """The aggregate's column as tables and charts call it: with the label of what it measures."""
+        """The heading of the aggregate's column in tables and charts, with the measured column's label."""
         aggregate = self.statement.query.aggregate
         name = aggregate.column or ""
         column = self.schema.columns.get(name)
@@ -150,27 +150,27 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
 
     @property
     def shaped_by(self) -> tuple[str, ...]:
-        """The declarations that shaped the numbers, as sentences: what was clamped, and which rows count."""
+        """The declarations that shaped the numbers, as sentences: what was capped, and which rows count."""
         return self.counting.sentences
 
     @property
     def queries(self) -> list[Query]:
-        """The aggregates that its values are, or are computed from."""
+        """The queries that measured the values, or the aggregates they are computed from."""
         return [self.statement.query]
 
     @property
     def value_words(self) -> str:
-        """What its values are called in a sentence: "Average income, capped at 200,000"."""
+        """The name of the values in a sentence: "Average income, capped at 200,000"."""
         return value_words(self.statement.presentation.values[0], self.statement, self.schema)
 
     @property
     def counting(self) -> Counting:
-        """How its values were counted, with the quality of the data where somebody bought that."""
+        """How the values were counted, with the data quality if somebody has bought it."""
         return Counting.of(self.queries, self.schema, bought_quality(self._dataset))
 
     @property
     def unit(self) -> Unit:
-        """In which unit its values are written in a sentence."""
+        """The unit of the values in a sentence."""
         aggregate = self.statement.query.aggregate
         if self.in_percent:
             return PERCENT
@@ -180,14 +180,14 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
 
     @property
     def measure(self) -> str:
-        """The same without the unit, for sentences whose numbers have it: "Average claim"."""
+        """`value_words` without the unit, for sentences whose numbers have it: "Average claim"."""
         column = self.schema.columns.get(self.statement.query.aggregate.column or "")
         unit = "" if column is None else column.unit
         return self.value_words.replace(f" ({unit})", "") if unit else self.value_words
 
     @property
     def finding(self) -> Finding:
-        """Which groups are highest and lowest, as far as their intervals tell; with notes."""
+        """Which groups are highest and lowest, as far as their intervals show; with notes."""
         counting = self.counting
         return answer_finding(
             self.measure,
@@ -227,9 +227,9 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         return unit.about(row.estimate, row.interval[1] - row.interval[0])
 
     def _joint_intervals(self, rows: Sequence[AnswerRow]) -> list[Interval]:
-        """The rows' intervals, widened so that those of all groups hold together (union bound).
+        """The rows' intervals, widened so that the intervals of all groups hold together (union bound).
 
-        Of all groups, not only of those shown: HAVING and LIMIT choose by the same noise.
+        All groups count, not only those shown, because HAVING and LIMIT choose by the same noise.
         """
         if self.groups.size < 2:
             return [row.interval for row in rows]
@@ -239,32 +239,32 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
 
     @property
     def is_count(self) -> bool:
-        """Whether its values are whole numbers of rows or units."""
+        """Whether the values are counts of rows or privacy units."""
         return self.statement.query.aggregate.kind in ("count", "persons")
 
     @property
     def in_percent(self) -> bool:
-        """Whether its values are shares, which people read in percent."""
+        """Whether the values are shares, which people read in percent."""
         return in_percent(self.statement.query.aggregate, self.schema)
 
     @property
     def expression(self) -> str:
-        """The value as SQL writes it, whatever its name."""
+        """The value as SQL, whatever its name in the SELECT list."""
         return str(self.statement.query.aggregate)
 
     @property
     def no_influence(self) -> str:
-        """Why the value cannot be explained, in a sentence; empty where it can."""
+        """Why the value cannot be explained, in a sentence; empty if it can."""
         return ""
 
     @property
     def not_general(self) -> str:
-        """Why nothing is said of the population, in a sentence; empty where something can be."""
+        """Why there is no interval for the population, in a sentence; empty if there can be one."""
         return self._reading.refusal
 
     @property
     def general_basis(self) -> str:
-        """How far the value is taken to vary from draw to draw, in a sentence."""
+        """The assumption about how much the value varies from sample to sample, in a sentence."""
         return self._reading.refusal or self._reading.basis
 
     @property
@@ -278,7 +278,7 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         return [] if self.having is None else self.having.sentences
 
     def __getitem__(self, group: object) -> AnswerRow:
-        """A group's value, by name; also of a group that HAVING or LIMIT does not show."""
+        """A group's value, by name. Also works for groups that HAVING or LIMIT does not show."""
         return self._every[self.groups.find(group)]
 
     def row(self, index: int) -> AnswerRow:
@@ -297,7 +297,7 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         return assess(self.release, self.statement.query, self._dataset.schema, contrast, confidence, method)
 
     def unexplained(self) -> ExplanationError:
-        """The refusal of an explanation, where `no_influence` says why."""
+        """The error to raise if `no_influence` says why the value cannot be explained."""
         return ExplanationError(self.no_influence, remedy="Ask about COUNT, SUM or AVG.")
 
     @checked_arguments
@@ -311,11 +311,11 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         method: str = DEFAULT_METHOD,
         population: bool | None = None,
     ) -> Question:
-        """Why is `group` above `other`? Or, with a dict of weights, why is their sum at least so much?
+        """Why is `group` above `other`? Or, with a dict of weights, why is the sum at least `at_least`?
 
-        A group is named as it is printed, "Male, White" for two columns, or by its values: ("Male", "White").
-        Free: works on what was released already, a preparation of the answer included. `population` adds a
-        verdict on what holds in general, by default where the answer was asked with it.
+        Name a group as it is printed, "Male, White" for two columns, or by its values: ("Male", "White").
+        Free: uses only what was released already, including a preparation of the answer. `population` adds a
+        verdict for the population; by default it does so if the answer was asked with `population`.
         """
         self._check_explainable()
         group, other = (tuple(side) if isinstance(side, list) else side for side in (group, other))
@@ -351,8 +351,8 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
     ) -> RatioQuestion:
         """Why is `group` so high as a multiple of `other`? Without `other`: as a share of the total?
 
-        The verdict is whether the ratio is above `at_least`: by default 1, and an even share of the total.
-        Free: works on what was released already.
+        The verdict says whether the ratio is above `at_least`. The default is 1 for a ratio, and an even
+        share for a share of the total. Free: uses only what was released already.
         """
         self._check_ratio()
         return RatioQuestion(
@@ -378,8 +378,10 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         exclude: Sequence[str] = (),
         predicates: Predicates | None = None,
     ) -> Prepared:
-        """Prepare once, ask freely: spend `rho` (or `epsilon`) now, and every later `why(...).explain()` on
-        this answer, for any groups, weights, k and confidence, costs nothing.
+        """Prepare the answer once for `rho` (or `epsilon`), so that later explanations of it are free.
+
+        This covers every `why(...).explain()` on this answer by the prepared conditions, for any groups,
+        weights, k and confidence.
         """
         choice = FamilyChoice(attributes, conjuncts, exclude, predicates)
         return self.plan_prepare(rho, choice, epsilon).run()
@@ -402,7 +404,7 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
     def plan_prepare(
         self, rho: float | None, choice: FamilyChoice, epsilon: float | None = None
     ) -> PlannedPreparation:
-        """What `prepare` will do, to be priced and carried out later. Spends nothing."""
+        """Plan `prepare` without running it, to price it or run it later. Spends nothing."""
         self._check_explainable()
         dataset = self._dataset
 
@@ -430,7 +432,7 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         return [self._record(row) for row in self.rows]
 
     def columns(self) -> list[str]:
-        """Also where HAVING keeps no group."""
+        """The column names, even if HAVING keeps no group."""
         return list(self._record(self.row(0)))
 
     def _record(self, row: AnswerRow) -> Record:
@@ -442,7 +444,7 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         }
         own = {"low": low, "high": high, "noise_scale": row.scale}
         for name, value in (own | _general_record(row)).items():
-            while name in record:  # an alias of the query
+            while name in record:  # the query uses the name as an alias
                 name = f"interval_{name}"
             record[name] = value
         return record
@@ -494,7 +496,7 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         )
 
     def _says_nothing(self, interval: Interval) -> bool:
-        """Whether an average's interval is all that the bounds allow: its group may have no rows."""
+        """Whether an average's interval is everything the bounds allow: the group may have no rows."""
         aggregate = self.statement.query.aggregate
         if aggregate.kind != "avg":
             return False
@@ -519,5 +521,5 @@ def _is_number(value: object) -> bool:
 
 
 def plain_value(value: DomainValue) -> str | int | bool | None:
-    """A declared value as exports hold it: bins by their label, NULL as NULL."""
+    """A declared value for exports: bins and dates as text, NULL as None."""
     return value if isinstance(value, str | int | bool | None) else label(value)

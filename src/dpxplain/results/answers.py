@@ -42,7 +42,7 @@ class AnswersRow:
 
 
 class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, AnswersRow]):
-    """Noisy answers to several aggregates, paid for with one ρ; iterates over the groups.
+    """Noisy answers to several aggregates, paid for with one ρ. Iterating gives one row per group.
 
     >>> import dpxplain as dpx
     >>> sql = "SELECT sex, COUNT(*) AS n, AVG(high_income) FROM adult GROUP BY sex"
@@ -102,7 +102,7 @@ class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, Answ
 
     @property
     def schema(self) -> Schema:
-        """What the curator declared; public."""
+        """The curator's schema, which is public."""
         return self._dataset.schema
 
     @property
@@ -115,7 +115,7 @@ class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, Answ
 
     @property
     def notes(self) -> list[str]:
-        """What HAVING left out, and what was measured beside the values that are shown, in sentences."""
+        """What HAVING left out, and which measured aggregates are not shown, in sentences."""
         having = [] if self.having is None else self.having.sentences
         return [*having, *(unselected_note(name) for name in self.statement.unselected)]
 
@@ -126,7 +126,7 @@ class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, Answ
 
     @property
     def finding(self) -> Finding:
-        """The first value's finding, with the headline of the next as its support."""
+        """The first value's finding, supported by the second value's headline."""
         first, *others = (answer.finding for answer in self.answers)
         notes = dict.fromkeys(note for part in (first, *others) for note in part.notes)
         support = others[0].headline if others else first.support
@@ -134,13 +134,13 @@ class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, Answ
 
     @property
     def shaped_by(self) -> tuple[str, ...]:
-        """The declarations that shaped the numbers of any of them, as sentences."""
+        """The declarations that shaped any of the numbers, as sentences."""
         return shaped_by(self.statement.queries, self.schema, bought_quality(self._dataset))
 
     def __getitem__(self, name: str) -> Answer:
         """One value's answer, by its name in the SELECT list or as SQL writes it.
 
-        Also of a value that is not selected: an aggregate that was measured, or arithmetic between such.
+        Also works for values that are not selected: measured aggregates, and arithmetic between them.
         """
         for called, answers in (
             (self.names, self.answers),
@@ -167,7 +167,7 @@ class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, Answ
         method: str = DEFAULT_METHOD,
         population: bool | None = None,
     ) -> Question:
-        """The question about one of the values, as `Answer.why` asks it; `of` names one of several. Free."""
+        """The question of `Answer.why` about one value; `of` names it if there are several. Free."""
         return self._part(of).why(
             group, other, at_least=at_least, confidence=confidence, method=method, population=population
         )
@@ -184,7 +184,7 @@ class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, Answ
         method: str = DEFAULT_METHOD,
         population: bool | None = None,
     ) -> RatioQuestion:
-        """The question about a ratio or share, as `Answer.why_ratio` asks it; `of` names the value. Free."""
+        """The question of `Answer.why_ratio` about one value; `of` names it if there are several. Free."""
         return self._part(of).why_ratio(
             group, other, at_least=at_least, confidence=confidence, method=method, population=population
         )
@@ -206,13 +206,13 @@ class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, Answ
         return [self._record(row) for row in self.rows]
 
     def columns(self) -> list[str]:
-        """Also where HAVING keeps no group."""
+        """The column names, even if HAVING keeps no group."""
         values = {name: answer.row(0) for name, answer in zip(self.names, self.answers, strict=True)}
         first = values[self.names[0]]
         return list(self._record(AnswersRow(first.group, first.label, values)))
 
     def group_record(self, row: AnswersRow | AnswerRow) -> Record:
-        """The group-by columns of one row, as they are selected."""
+        """The selected group-by columns of one row."""
         outputs = (o for o in self.statement.presentation.outputs if o.column is not None)
         return {o.name: plain_value(row.group[self.groups.columns.index(o.column)]) for o in outputs}
 
@@ -234,7 +234,7 @@ class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, Answ
 
 
 def _moments(query: Query, releases: Mapping[Query, AnswerRelease]) -> AnswerRelease | None:
-    """The release of a variance of the same column: it tells how far an average varies from draw to draw."""
+    """The release of a variance of the same column: it shows how much an average varies between samples."""
     column = query.aggregate.column
     aggregates = (other.aggregate for other in releases if other.aggregate.column == column)
     varied = next((aggregate for aggregate in aggregates if aggregate.kind in VARIANCES), None)
@@ -242,7 +242,7 @@ def _moments(query: Query, releases: Mapping[Query, AnswerRelease]) -> AnswerRel
 
 
 def unused(name: str, names: Collection[str]) -> str:
-    """The name of one of our own columns, changed if a selected column has it.
+    """The name for a column that we add, changed if a selected column already has it.
 
     >>> unused("n_low", {"n"}), unused("n_low", {"n", "n_low"})
     ('n_low', 'n_low_')

@@ -1,4 +1,4 @@
-"""Refusals, each with a remedy, of arguments that a public function does not take or lacks."""
+"""Errors with a remedy for arguments that a public function does not take, or that are missing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EPSILONS = ("eps", "ε")  # too short to be recognised by their letters
 
 
 def checked_arguments(function: Callable[P, T]) -> Callable[P, T]:
-    """The function, which refuses wrong arguments with a remedy instead of Python's TypeError."""
+    """Decorator: wrong arguments raise BadRequest with a remedy instead of Python's TypeError."""
     signature = inspect.signature(function)
 
     @wraps(function)

@@ -14,16 +14,16 @@ from dpxplain.privacy.accounting import rho_for_epsilon
 from dpxplain.words.prices import epsilon_at, rho_and_epsilon
 
 NAMES = ("Rough", "Good", "Sharp")
-"""Three prices around a usual one. The page has the same (page/src/lib/precision.ts)."""
+"""The names of three prices around a usual one. The page has the same (page/src/lib/precision.ts)."""
 USUAL_QUERY, USUAL_PREPARATION, USUAL_EXPLANATION = 0.1, 0.02, 0.5
 USUAL_QUALITY = USUAL_TUNING = 0.02
 USUAL_DISCOVERY = 0.1
 _FACTOR = 5  # from one price to the next: noise shrinks with the square root of ρ
-_SHARE = 10  # a good answer takes at most one part in so many of a whole budget
+_SHARE = 10  # the Good price is at most the whole budget divided by this, before rounding
 
 
 def ladder(usual: float, limit: float) -> tuple[float, float, float]:
-    """The prices Rough, Good and Sharp, none of which takes much of a small budget.
+    """The prices Rough, Good and Sharp: at most about a fiftieth, a tenth and a half of the budget.
 
     >>> ladder(0.1, 5.0), ladder(0.1, 0.4)
     ((0.02, 0.1, 0.5), (0.008, 0.04, 0.2))
@@ -41,9 +41,9 @@ def asked_rho(
 ) -> float | None:
     """The price in ρ: `rho` as it is, or the largest ρ within `epsilon`; None if neither was given.
 
-    `spends_at` plans the request at a price. If all of it pays for Gaussian noise, the exact curve of that
-    noise gives the ρ, and else the conversion that holds for every mechanism. `rho` is checked where it is
-    planned.
+    `spends_at` gives the request's spends at a price. If all of them pay for Gaussian noise, ρ comes from the
+    exact curve of that noise, otherwise from the conversion that holds for every mechanism. `rho` is checked
+    later, when the request is planned.
     """
     if epsilon is None:
         return None if rho is None else plain(rho)
@@ -66,7 +66,7 @@ def asked_rho(
 
 
 def required_rho(price: float | None, name: str, usual: float, dataset: OpenDataset) -> float:
-    """The price, which cannot be left out; the refusal names a usual one. `name` is the public call."""
+    """The price; raises if there is none, and names a usual one. `name` is the public method."""
     if price is not None:
         return price
     budget = dataset.ledger.budget(dataset.name)

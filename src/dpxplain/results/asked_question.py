@@ -1,4 +1,4 @@
-"""What was asked about released groups, and what they say of it: the free part of a question."""
+"""The free part of a question: what was asked about released groups, and what their values say."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from dpxplain.words.titles import group_name
 
 @dataclass(frozen=True)
 class Earlier:
-    """What a question's number was before a preparation made it more precise."""
+    """A question's estimate and interval before a preparation made them more precise."""
 
     estimate: float
     interval: Interval
@@ -38,7 +38,7 @@ class Earlier:
 
 
 class AskedQuestion(Frozen, Charted):
-    """Weighted groups of an answer with their estimate, interval and verdict, in words too."""
+    """A question about weighted groups of an answer: estimate, interval and verdict, also in words."""
 
     earlier: Earlier | None = None
 
@@ -68,9 +68,9 @@ class AskedQuestion(Frozen, Charted):
         self.freeze()
 
     def sharpened_by(self, better: Assessment | None, preparation: EntryId) -> Self:
-        """This question with a number that a preparation tells better; itself where nothing does.
+        """This question with the more precise number of a preparation; itself if `better` is None.
 
-        What holds in general was told from the answer alone, so a question about that stays as it is.
+        A verdict for the population comes from the answer alone, so a question with one stays as it is.
         """
         if better is None or self.in_general is not None:
             return self
@@ -82,7 +82,7 @@ class AskedQuestion(Frozen, Charted):
 
     @property
     def sharpened(self) -> str:
-        """The number before a preparation made it more precise, in a sentence; empty where none did."""
+        """The number before a preparation made it more precise, in a sentence; empty if none did."""
         if self.earlier is None:
             return ""
         low, high = self.earlier.interval
@@ -104,12 +104,12 @@ class AskedQuestion(Frozen, Charted):
 
     @property
     def measured(self) -> str:
-        """What the question's number is called: the gap of two groups, the value of other weights."""
+        """The name of the question's number: "gap" between two groups, "value" for other weights."""
         return measured(self.contrast)
 
     @property
     def unit(self) -> Unit:
-        """In which unit the question's number is written: of two shares, percentage points."""
+        """The unit of the question's number: for two shares, percentage points."""
         if self.ratio is not None:
             return PERCENT if self.ratio.is_share else PLAIN
         if not self.answer.in_percent:
@@ -123,7 +123,7 @@ class AskedQuestion(Frozen, Charted):
 
     @property
     def ratio(self) -> Ratio | None:
-        """What is divided by what, where the question is about that."""
+        """What is divided by what, if the question is about a ratio or share; otherwise None."""
         return None
 
     @property
@@ -143,13 +143,13 @@ class AskedQuestion(Frozen, Charted):
 
     @property
     def group_names(self) -> tuple[str, ...]:
-        """The groups asked about, by what they stand for."""
+        """The names of the groups asked about, with labels in place of values if they are declared."""
         answer = self.answer
         return tuple(group_name(answer.groups, group, answer.schema) for group, _ in self.asked_weights)
 
     @property
     def comparison(self) -> Comparison:
-        """What is compared and what was released of it, as findings are made of."""
+        """The compared groups and their released numbers, from which findings are written."""
         general = self.in_general
         return Comparison(
             groups=self.group_names,
@@ -181,7 +181,7 @@ class AskedQuestion(Frozen, Charted):
 
     @property
     def general_finding(self) -> str:
-        """What holds in the population, in plain words; empty where that was not asked."""
+        """What holds in the population, in plain words; empty if that was not asked."""
         if self.in_general is None:
             return self.answer.not_general if self.population else ""
         return finding_in_general(self.in_general, self.contrast, self.confidence, self.measured, self.unit)
@@ -193,7 +193,7 @@ class AskedQuestion(Frozen, Charted):
 
     @property
     def note(self) -> str:
-        """Said when the released values point the other way than the question (SPEC 2, item 8)."""
+        """A note if the released values point the other way than the question (SPEC 2, item 8)."""
         constant = self.contrast.at_least
         if self.estimate >= constant:
             return ""
@@ -204,7 +204,7 @@ class AskedQuestion(Frozen, Charted):
 
     @property
     def relative_to(self) -> float | None:
-        """What influences are divided by for display, or None where that would be meaningless.
+        """The number that influences are divided by for display, or None if that would be meaningless.
 
         The released gap, times the smallest noisy group count for averages (SPEC 1). When noise could
         have made the gap or the count zero, the quotient says nothing (SPEC 2, item 7).

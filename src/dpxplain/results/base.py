@@ -1,8 +1,7 @@
-"""What results share: rows that were released and charged for, the way to the truth for the curator, and
-protocols of the results that they came from.
+"""What results share: released rows, the curator's access to true values, and protocols of other results.
 
-An `Answer` makes a `Question`, which makes an `Explanation`; the protocols are the way back, so that none
-imports a module that imports it.
+An `Answer` makes a `Question`, which makes an `Explanation`. The protocols let a question refer to its
+answer, and an explanation to its question, without an import cycle.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class ReleasedRows(Tabular, Generic[R, Row]):
 
     @property
     def rho(self) -> float:
-        """What was paid for all of it."""
+        """The ρ paid for the whole result."""
         return self.release.rho
 
     @property
@@ -63,7 +62,7 @@ class ReleasedRows(Tabular, Generic[R, Row]):
 
 @dataclass(frozen=True)
 class Truth(Displayed, Tabular):
-    """True values. Never shown to an analyst; displaying it shows a warning too."""
+    """True values. Never shown to an analyst. Displaying them also shows a warning."""
 
     title: str
     rows: list[Record]
@@ -79,9 +78,10 @@ class Truth(Displayed, Tabular):
 
 @runtime_checkable
 class TruthTeller(Protocol):
-    """A data set that also reveals what is true, here or at a server.
+    """A data set that also reveals true values, here or at a server.
 
-    The parameters are an `Answer`, `Answers`, a `Question` and an `Explanation`, which import this module.
+    The parameters are an `Answer`, `Answers`, a `Question` and an `Explanation`. Their types are not named,
+    because their modules import this one.
     """
 
     def answer_truth(self, answer: Any) -> Truth: ...

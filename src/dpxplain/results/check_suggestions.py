@@ -1,5 +1,5 @@
-"""What a schema check suggests: the declared value that an undeclared one resembles, and bounds rounded
-outwards. Numbers and dates both lie on a line of numbers.
+"""Suggestions of a schema check: the declared value that an undeclared one resembles, and bounds rounded
+outwards. Both numbers and dates are placed on a number line.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def near_misses(texts: Iterable[str], declared: Iterable[str]) -> list[NearMiss]
 
 
 def _by(values: list[str], form: Callable[[str], str | None]) -> dict[str, str]:
-    """The values by their form; those that have none are left out."""
+    """Maps each form to the first value that has it. Values without a form are dropped."""
     return {key: value for value in reversed(values) if (key := form(value))}
 
 
 def _plain(text: str) -> str:
-    """Without case, accents, and the difference between spaces, hyphens and underscores."""
+    """The text without case and accents, with hyphens and underscores as spaces."""
     letters = unicodedata.normalize("NFKD", text).casefold()
     base_letters = "".join(c for c in letters if not unicodedata.combining(c))
     return " ".join(base_letters.replace("_", " ").replace("-", " ").split())
@@ -107,15 +107,15 @@ class NumberLine:
         return f"{place:.6g}"
 
     def literal(self, place: float) -> int | float | str:
-        """What TOML has for it."""
+        """The value to write in TOML."""
         return int(place) if place == int(place) and abs(place) < 2**53 else float(f"{place:.12g}")
 
     def step(self, first: float, second: float) -> float:
-        """How far below the lowest edge another one would lie, so that its value is in a bin."""
+        """How far below the lowest edge to add another, so that a value at the lowest edge is in a bin."""
         return min(1.0, second - first)
 
     def round_out(self, place: float, direction: int) -> float:
-        """The next number of two digits: upwards for a positive direction, else downwards.
+        """The next number with two significant digits: upwards for a positive direction, else downwards.
 
         >>> line = NumberLine()
         >>> line.round_out(1301, 1), line.round_out(-43, -1), line.round_out(0.137, 1), line.round_out(17, -1)
@@ -130,7 +130,7 @@ class NumberLine:
 
 
 class DateLine(NumberLine):
-    """Dates and timestamps, by their microseconds since 1970; rounded to days.
+    """Dates and timestamps as microseconds since 1970, rounded to days.
 
     >>> line = DateLine()
     >>> line.text(86_400_000_000.0), line.literal(3_600_000_000.0), line.round_out(3_600_000_000.0, 1) == _DAY

@@ -23,10 +23,10 @@ _KEPT = 0.99  # share of the rows that a proposed max_rows keeps
 
 @dataclass(frozen=True)
 class SchemaWarning:
-    """One thing that does not fit. `toml` has the lines to change, where a change of the schema helps."""
+    """One thing that does not fit. `toml` has the lines to change, if changing the schema helps."""
 
     where: str  # "columns.origin", "privacy.max_rows"
-    kind: str  # what programs go by
+    kind: str  # a code for programs
     message: str
     remedy: str
     toml: str
@@ -36,10 +36,10 @@ class SchemaWarning:
 
 
 def column_warnings(name: str, column: Column, figures: ColumnFigures) -> Iterator[SchemaWarning]:
-    """Everything of one column that does not fit, what moves the most numbers first."""
+    """Warnings about one column, those that change the most numbers first."""
     warnings = (_number_warnings if column.is_numeric else _category_warnings)(name, column, figures)
     if column.expression is not None:
-        # Nobody has declared an inferred domain, so that values never seen are no mistake.
+        # The domain is inferred, not declared, so values that never occur are no mistake.
         yield from (warning for warning in warnings if warning.kind not in _OF_DECLARED)
         if column.domain is not None and figures.nulls and None not in column.domain:
             yield _without_value(name, figures)
@@ -66,7 +66,7 @@ def _without_value(name: str, figures: ColumnFigures) -> SchemaWarning:
 
 
 def unit_warnings(privacy: Privacy, figures: SourceFigures) -> Iterator[SchemaWarning]:
-    """What the privacy unit leaves out, or columns that may have to be the unit."""
+    """Warnings about rows that the privacy unit leaves out, or about columns that may have to be the unit."""
     if privacy.unit == "row":
         yield from map(_repeated_key, figures.unit_candidates)
         return
@@ -153,7 +153,7 @@ def _undeclared(
     remedy = "Add the values that are public knowledge to the list. Rows with other values are in no group."
     proposed = _proposed(column, texts, misses, unseen)
     if misses and proposed == [value for value in column.values or () if value is not None]:
-        # The schema spells them right: what it can do beside the source is to declare each spelling.
+        # The schema's spelling is right, so the only help in the schema is to declare each spelling.
         proposed += [miss.text for miss in misses[:_TO_DECLARE]]
     if misses:
         alike = "; ".join(f'"{m.text}" for "{m.declared}" ({m.difference})' for m in misses[:_SEVERAL])
@@ -173,7 +173,7 @@ def _undeclared(
 def _proposed(
     column: Column, texts: Sequence[str], misses: Sequence[NearMiss], unseen: Sequence[str]
 ) -> list[object]:
-    """The declared values, a misspelt one replaced, and the most frequent undeclared ones."""
+    """The declared values, with misspelt ones replaced, and the most frequent undeclared values."""
     spelling = {miss.declared: miss.text for miss in reversed(misses) if miss.declared in unseen}
     declared = [value for value in column.values or () if value is not None]
     values: list[object] = [spelling.get(_text(value), value) for value in declared]
@@ -325,7 +325,7 @@ def _bins(
 
 
 def _without_thin(edges: Sequence[float], rows: Sequence[int], least: float) -> list[float]:
-    """The edges with each thin bin joined to the next one, the last to the one before."""
+    """The edges after joining each thin bin to the next one, and a thin last bin to the one before."""
     kept_edges, rows_held = [edges[0]], 0
     for edge, n in zip(edges[1:], rows, strict=True):
         rows_held += n
@@ -371,7 +371,7 @@ def _several(texts: Sequence[str], quoted: bool = True) -> str:
 
 
 def _is_range(values: Sequence[object]) -> bool:
-    """Whole numbers without a gap, such as months: nobody misses one that has no row yet."""
+    """Whether these are whole numbers without a gap, such as months: one without rows is no mistake."""
     numbers = sorted(v for v in values if isinstance(v, int) and not isinstance(v, bool))
     return len(numbers) == len(values) > 1 and numbers[-1] - numbers[0] == len(numbers) - 1
 
@@ -395,5 +395,5 @@ def _array(values: Sequence[object]) -> str:
 
 
 def _literal(value: object) -> str:
-    """A TOML literal; JSON's strings are TOML's, but for one control character."""
+    """A TOML literal. JSON strings are valid in TOML, except for one control character."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -47,10 +47,10 @@ _METHOD_NOTES = {
 
 
 class Arithmetic:
-    """+ - * / with numbers and released values. An operand is something with a `released` combination."""
+    """The operators + - * / on numbers and released values. A subclass is or has a `released` combination."""
 
     __slots__ = ()
-    __array_ufunc__: ClassVar[None] = None  # a NumPy number on the left leaves the work to us
+    __array_ufunc__: ClassVar[None] = None  # so that a NumPy number on the left calls our operators
 
     @property
     def _operand(self) -> Combination:
@@ -65,7 +65,7 @@ class Arithmetic:
         return _combined("+", self, other)
 
     def __radd__(self, other: object) -> Combination:
-        # `sum` starts from 0, which nobody wrote and nobody should read.
+        # `sum` starts from 0, which the user did not write, so the formula does not show it.
         return self._operand if type(other) is int and other == 0 else _combined("+", other, self)
 
     def __sub__(self, other: object) -> Combination:
@@ -132,24 +132,24 @@ class Combination(Arithmetic):
 
     @cached_property
     def estimate(self) -> float:
-        """The formula at the released values; infinite where that divides by 0, never NaN."""
+        """The formula's value at the released values; infinite if it divides by 0, never NaN."""
         return estimate(self._expression)
 
     @cached_property
     def interval(self) -> Interval:
-        """At the answers' own confidence (the highest, if they differ), by the combination's method."""
+        """The interval by the combination's method, at the highest confidence of the answers."""
         return self.interval_by(self.method)
 
     def by(self, method: str) -> Combination:
-        """The same formula, its interval by `image`, `bootstrap` or `auto` (see `interval_by`)."""
+        """The same formula with its interval by `image`, `bootstrap` or `auto` (see `interval_by`)."""
         return Combination(self._expression, self.confidence, method)
 
     def interval_by(self, method: str = DEFAULT_METHOD, confidence: float | None = None) -> Interval:
         """The interval by `image` (provable), `bootstrap` (narrower, approximate), or `auto` (the default).
 
-        `auto` is `image`, except for weighted sums of averages, which get the interval that a question
-        about them has. An end is infinite where the formula may not be defined, as for a ratio to a group
-        that may be empty.
+        `auto` is `image`, except for weighted sums of averages, which get the same interval as a question
+        about them. An end is infinite if the formula may be undefined, such as a ratio to a group that may
+        be empty.
         """
         return interval(self._expression, self.confidence if confidence is None else confidence, method)
 
@@ -263,7 +263,7 @@ def _constant(number: Real) -> Constant:
 
 @dataclass(frozen=True)
 class _Source:
-    """Which released value this is: equal sources are one release, however and wherever it was asked for."""
+    """Identifies a released value. Equal sources are the same value, even if two sessions opened it."""
 
     request: str
     time: datetime
@@ -274,12 +274,12 @@ class _Source:
     private: bool
     shaped_by: tuple[str, ...] = field(compare=False)
     number: EntryId = field(compare=False)
-    """Of the answer, as whoever combines it knows it."""
+    """The answer's entry id, used to label the combined value."""
 
 
 @dataclass(frozen=True)
 class ReleasedValues:
-    """The values of one release, to be computed with; `entry` is its line in the ledger."""
+    """The values of one release, for arithmetic; `entry` is the release's line in the ledger."""
 
     entry: Entry
     release: AnswerRelease
@@ -289,8 +289,8 @@ class ReleasedValues:
 
     def value(self, group: int, label: str) -> Combination:
         """One group's value; `label` names the group."""
-        # Ledgers number their entries alike; what was asked and when tells two releases apart, and finds
-        # one release again that two sessions opened.
+        # Different ledgers use the same entry numbers. The request and its time tell two releases apart, and
+        # show when two sessions opened the same release.
         source = _Source(
             self.entry.key,
             self.entry.time,
@@ -337,14 +337,14 @@ class ReleasedValues:
         return NoisyImage(estimated(self.confidence)[0], lambda level: estimated(level)[1], noise)
 
     def _noise(self, noise: Noise, group: int) -> Loadings:
-        """Each noise of the release with the group's own name: groups share none, nor do two releases."""
+        """The release's noise, named by release and group: neither groups nor releases share noise."""
         release = self.entry.key, self.entry.time, self.entry.identity
         return tuple(((*release, group, name), loading) for name, loading in noise)
 
 
 # -- Showing -----------------------------------------------------------------------------------------------
 
-_Text = tuple[str, int]  # and how tightly it binds
+_Text = tuple[str, int]  # a text, and how tightly it binds
 _SUM, _PRODUCT, _SIGN, _ATOMIC = range(4)
 
 
@@ -363,7 +363,7 @@ def _names(sources: Sequence[_Source]) -> dict[object, str]:
 
 
 def _quoted(label: str) -> str:
-    """A label that could be read as part of the formula is put in quotes."""
+    """The label, in quotes if it could be read as part of the formula."""
     text = numbers.clean(label)
     return text if text.replace(" ", "_").isidentifier() else f'"{text}"'
 
@@ -378,7 +378,7 @@ def _text(name: str, arguments: Sequence[_Text]) -> _Text:
     if name == "neg":
         return f"-{_bound(arguments[0], _ATOMIC)}", _SIGN
     level = _SUM if name in "+-" else _PRODUCT
-    # What stands on the right of - or / needs brackets if it is itself a sum or a product.
+    # The right side of - needs brackets if it is a sum, and that of / if it is a sum or a product.
     return f"{_bound(arguments[0], level)} {name} {_bound(arguments[1], level + (name in '-/'))}", level
 
 
@@ -387,6 +387,6 @@ def _bound(text: _Text, level: int) -> str:
 
 
 def _cut(text: _Text) -> _Text:
-    """A formula built by doubling would have more letters than there is memory."""
+    """Shortens a long formula: one built by doubling would have more letters than fit into memory."""
     half = _LONGEST // 2
     return text if len(text[0]) <= _LONGEST else (f"{text[0][:half]} … {text[0][-half:]}", text[1])

@@ -1,5 +1,6 @@
-"""Formulas over the released values of each group; which groups HAVING keeps, where privacy noise may have
-decided that, and the order in which they are shown.
+"""Formulas over the released values of each group, which groups HAVING keeps, and the order of the groups.
+
+HAVING also reports the groups for which privacy noise may have decided the outcome.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ Valued = Callable[[Formula, int], tuple[float, Interval]]
 
 @dataclass(frozen=True)
 class JudgedGroup:
-    """One group under HAVING; `certain` where its intervals leave no doubt about the true values."""
+    """One group's outcome under HAVING; `certain` if its intervals leave no doubt about the true values."""
 
     label: str
     kept: bool
@@ -62,7 +63,7 @@ class JudgedGroup:
 
 @dataclass(frozen=True)
 class Having:
-    """The condition as SQL, and every group that the WHERE leaves with what became of it."""
+    """The HAVING condition as SQL, and its outcome for every group that the WHERE does not exclude."""
 
     condition: str
     confidence: float
@@ -78,7 +79,7 @@ class Having:
 
     @property
     def sentences(self) -> list[str]:
-        """What was left out, and of which groups the true values may have it otherwise."""
+        """Which groups were left out, and for which groups the true values may decide otherwise."""
         dropped, count = self.dropped, len(self.groups)
         left_out = f"{len(dropped)} of {count} groups left out" if dropped else f"all {count} groups kept"
         listed_groups = f": {_listed(dropped)}" if dropped else ""
@@ -101,7 +102,7 @@ class Having:
 def judge_having(
     condition: Condition, text: str, groups: Groups, confidence: float, valued: Valued
 ) -> Having:
-    """Every group that the WHERE leaves, under the condition; `valued` computes a formula for a group."""
+    """Judges every group that the WHERE does not exclude; `valued` computes a formula for a group."""
     judged = []
     for index in groups.remaining:
         is_kept, certain = _judge(condition, lambda formula, index=index: valued(formula, index))  # type: ignore[misc]
@@ -165,7 +166,7 @@ class ValueRow(Protocol):
 
 
 class AggregateAnswer(Protocol):
-    """The answer of one of the aggregates."""
+    """The answer for one of the aggregates."""
 
     groups: Groups
     statement: Statement
@@ -181,7 +182,7 @@ class FormulaValues:
         self.parts = parts
 
     def value(self, group: int, label: str = "") -> Combination:
-        """The group's value to compute with."""
+        """The group's value as a `Combination`."""
 
         def operate(name: str, operands: Sequence[Any]) -> Any:
             return _OPERATIONS[name](*operands)
@@ -191,7 +192,7 @@ class FormulaValues:
         return +value
 
     def estimated(self, group: int) -> tuple[float, Interval]:
-        """The group's estimate and interval; those of an aggregate itself are known already."""
+        """The group's estimate and interval. Those of a single aggregate are known already."""
         if isinstance(self.formula, Measured):
             part = self.parts[self.formula.aggregate]
             if part.statement.presentation.values[0].digits is None:
@@ -201,7 +202,7 @@ class FormulaValues:
         return finite(value.estimate, value.interval), value.interval
 
     def is_unknown(self, group: int) -> bool:
-        """Whether nothing is known of an aggregate's value; such groups come last in any order."""
+        """Whether nothing is known about an aggregate's value. Such groups come last in any order."""
         if not isinstance(self.formula, Measured):
             return False
         row: ValueRow = self.parts[self.formula.aggregate].row(group)
@@ -209,12 +210,12 @@ class FormulaValues:
 
 
 def finite(estimate: float, ends: Interval) -> float:
-    """The estimate, or where it divides by zero the number nearest to 0 in its unbounded interval."""
+    """The estimate; if it is infinite, the number nearest to 0 in its interval."""
     return estimate if math.isfinite(estimate) else min(max(0.0, ends[0]), ends[1])
 
 
 def selection(statement: Statement, parts: Sequence[AggregateAnswer], confidence: float) -> Having | None:
-    """What HAVING does to the released values; None without it."""
+    """The outcome of HAVING on the released values; None without HAVING."""
     condition = statement.presentation.having
     if condition is None:
         return None
@@ -226,7 +227,7 @@ def selection(statement: Statement, parts: Sequence[AggregateAnswer], confidence
 
 
 def arrangement(statement: Statement, parts: Sequence[AggregateAnswer], having: Having | None) -> list[int]:
-    """The groups that are shown, in their order: HAVING first, then ORDER BY and LIMIT."""
+    """The groups to show, in order: HAVING applies first, then ORDER BY and LIMIT."""
     groups = parts[0].groups
 
     def values(formula: Formula) -> list[float]:

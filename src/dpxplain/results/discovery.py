@@ -33,7 +33,7 @@ class DiscoveredValue:
 
 
 class Discovery(Frozen, Displayed, ReleasedRows[DiscoveryRelease, DiscoveredValue]):
-    """The values that a noisy count of privacy units found above the threshold, in order."""
+    """The values whose noisy count of privacy units is above the threshold, in order."""
 
     def __init__(self, column: str, released: Released[DiscoveryRelease], spends: tuple[Spend, ...]) -> None:
         super().__init__(released)
@@ -49,12 +49,12 @@ class Discovery(Frozen, Displayed, ReleasedRows[DiscoveryRelease, DiscoveredValu
 
     @property
     def delta(self) -> float:
-        """What was spent of the declared δ."""
+        """The δ that this discovery spent."""
         return self.release.delta
 
     @property
     def threshold(self) -> int:
-        """What the noisy number of units of a value exceeds."""
+        """The number that the noisy count of units exceeds for every discovered value."""
         return self.release.threshold
 
     def records(self) -> list[Record]:
@@ -74,7 +74,7 @@ class DiscoveryPreview(Displayed, Tabular):
 
     @property
     def found_units(self) -> int:
-        """So many units must have a value, for it to be found with this confidence."""
+        """How many units must have a value for it to be found with this confidence."""
         return math.ceil(self.threshold + 1 - normal_quantile(1 - self.confidence) * self.scale)
 
     @property
@@ -116,9 +116,9 @@ class PlannedDiscovery(Frozen):
         return Discovery(self.plan.column, stored, self.plan.spends)
 
     def check(self, *, only_share: bool = False) -> None:
-        """Refuses, before any charge, a column that is discovered already, or more δ than is left.
+        """Raises, before any charge, if the column is discovered already or if less δ is left than asked for.
 
-        With `only_share`, also more than the column's even share of δ.
+        With `only_share`, also raises if δ exceeds the column's even share.
         """
         plan, dataset = self.plan, self._dataset
         seed = getattr(dataset.noise, "seed", None)
@@ -141,7 +141,7 @@ class PlannedDiscovery(Frozen):
         return DiscoveryPreview(price, plan.column, plan.delta, plan.threshold, plan.scale)
 
     def run(self, dataset: OpenDataset | None = None) -> Discovery:
-        """Finds or measures it, in the data set it was planned on or in another caller's view of it."""
+        """Finds the stored result or measures it, in the planned data set or another caller's view of it."""
         if self.find() is None:
             self.check()
         return (dataset or self._dataset).find_or_measure(

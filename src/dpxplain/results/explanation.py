@@ -1,6 +1,4 @@
-"""Phase 3's result as an analyst holds it: the explanation table, by one of the three mechanisms or by an
-influence of the analyst's own.
-"""
+"""The result of phase 3: the explanation table, by one of the three mechanisms or by a custom influence."""
 
 from __future__ import annotations
 
@@ -62,30 +60,30 @@ class FoldedCondition:
 
     predicate: Predicate | FilterPredicate
     same_rows: Interval | None
-    """The rows that meet both, as a share of those that meet either; None where only structure tells."""
+    """The rows that meet both, as a share of those that meet either; None if only the structure is known."""
 
 
 @dataclass(frozen=True)
 class ExplanationRow:
-    """One predicate: intervals of its influence, relative influence and rank."""
+    """One condition, with intervals for its influence, relative influence and rank."""
 
     predicate: Predicate | FilterPredicate
     estimate: float  # noisy influence, the middle of its interval
     influence: Interval
-    relative_influence: Interval | None  # None where the released gap is too uncertain to divide by
+    relative_influence: Interval | None  # None if the released gap is too uncertain to divide by
     rank: tuple[int, int]
     index: int  # in the family
-    gap_without: Interval | None = None  # the question's value without these rows, if the mechanism tells it
-    folded: tuple[FoldedCondition, ...] = ()  # what the row stands for as well
+    gap_without: Interval | None = None  # the question's value without these rows, if it is estimated
+    folded: tuple[FoldedCondition, ...] = ()  # other conditions that the row stands for
     share_removed: Interval | None = None
-    """The share of the gap that leaving these rows out removes: 1 is all of it, below 0 the gap widens. None
-    where the mechanism does not tell it, or where there may be no gap."""
-    share_estimate: float | None = None  # by which rows are sorted
-    effect: EffectName = "unclear"  # on the gap, by the interval of the share or else of the influence
+    """The share of the gap that disappears without these rows: 1 is all of it; below 0, the gap widens. None
+    if the mechanism does not estimate it, or if there may be no gap."""
+    share_estimate: float | None = None  # rows are sorted by it
+    effect: EffectName = "unclear"  # on the gap, judged by the interval of the share or else the influence
 
     @property
     def is_unclear(self) -> bool:
-        """Whether its interval contains zero, so that these rows may push either way."""
+        """Whether its interval contains zero, so that these rows may shrink or widen the gap."""
         return self.effect == "unclear"
 
 
@@ -93,7 +91,7 @@ Release = TypeVar("Release", ExplanationRelease, CustomRelease)
 
 
 class PredicateRows(ReleasedRows[Release, Row]):
-    """Predicates that explain a question, as planned and released."""
+    """Conditions that explain a question, as planned and released."""
 
     question: QuestionLike
     plan: ExplanationPlan | CustomPlan
@@ -120,7 +118,7 @@ class PredicateRows(ReleasedRows[Release, Row]):
 
 
 class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, ExplanationRow]):
-    """The k selected conditions by the share of the gap that they remove, or else by influence.
+    """The k selected conditions, sorted by the share of the gap that they remove, or else by influence.
 
     >>> import dpxplain as dpx
     >>> sql = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
@@ -198,7 +196,7 @@ class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, Explanation
 
     @property
     def explained(self) -> Explained:
-        """The question and the effect of each condition, as findings are made of."""
+        """The question and the effect of each condition, from which the finding is written."""
         effects = tuple(map(self.effect_of, self.rows))
         nothing = not any(row.effect != "unclear" for row in self.rows)
         return Explained(
@@ -209,7 +207,7 @@ class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, Explanation
         )
 
     def effect_of(self, row: ExplanationRow) -> Effect:
-        """What leaving out a row's condition does, as it is said in words."""
+        """The effect of leaving out a condition's rows, for use in sentences."""
         return Effect(
             name=condition_phrase(row.predicate, self.plan.family.schema),
             effect=row.effect,
@@ -221,11 +219,11 @@ class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, Explanation
         )
 
     def label_of(self, row: ExplanationRow) -> str:
-        """A row's condition as tables name it."""
+        """The name of a row's condition in tables."""
         return condition_label(row.predicate, self.plan.family.schema)
 
     def folded_text(self, row: ExplanationRow) -> str:
-        """The conditions that a row stands for as well, in a sentence; empty if there are none."""
+        """The conditions folded under a row, in a sentence; empty if there are none."""
         if not row.folded:
             return ""
         schema = self.plan.family.schema
@@ -234,7 +232,7 @@ class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, Explanation
 
     @property
     def order_note(self) -> str:
-        """What it would take to make the order clear, if that is affordable and the order is open."""
+        """The price of a clear order, in a sentence; empty if the order is clear or the price too high."""
         known = [row.influence if self.by_influence else row.share_removed for row in self.rows]
         clear = [ends for row, ends in zip(self.rows, known, strict=True) if ends and row.effect != "unclear"]
         enough = enough_rho(self.rho, clear) if self.rho > 0 and len(clear) > 1 else None
@@ -244,7 +242,7 @@ class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, Explanation
         return ORDER_PRICE.format(rho=rho(enough))
 
     def _remaining(self) -> float | None:
-        """What is left of the budget; None where it cannot be read, as without a connection."""
+        """The remaining budget; None if it cannot be read, for example without a connection."""
         try:
             return self._dataset.ledger.budget(self._dataset.name).remaining
         except DPXPlainError:
@@ -299,7 +297,7 @@ class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, Explanation
         return Path(renderer("report").save_report(self, path))
 
     def truth(self) -> Truth:
-        """Curator only: true influence and rank of the predicates in the table."""
+        """Curator only: true influence and rank of the conditions in the table."""
         return require_curator(self._dataset).table_truth(self)
 
     def _read_rows(self) -> list[ExplanationRow]:
@@ -337,18 +335,18 @@ class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, Explanation
 
 
 def _paper_order(row: ExplanationRow) -> tuple[float, int]:
-    """SPEC section 6: by upper bound of relative influence, ties by upper bound of rank."""
+    """Sorts by the upper bound of relative influence, ties by the upper bound of rank (SPEC section 6)."""
     return -row.influence[1], row.rank[1]
 
 
 def _by_share(row: ExplanationRow) -> tuple[bool, float, tuple[float, int]]:
-    """By the share removed, which is what is shown; rows whose share is not known come last."""
+    """Sorts by the share removed, which the table shows. Rows without a known share come last."""
     share = None if row.share_removed is None else row.share_estimate
     return share is None, -(share or 0.0), _paper_order(row)
 
 
 def _columns(predicate: Predicate | FilterPredicate) -> list[str]:
-    """The columns that a condition speaks of."""
+    """The columns that a condition names."""
     if isinstance(predicate, Predicate):
         return [condition.column for condition in predicate.conditions]
     return sorted(filter_columns(predicate.condition))
@@ -375,7 +373,7 @@ class PlannedExplanation(Frozen):
         return ExplanationPreview.of(self.plan, self.question, self._dataset)
 
     def run(self, dataset: OpenDataset | None = None) -> Explanation:
-        """Finds or measures it, in the data set it was planned on or in another caller's view of it."""
+        """Finds the stored result or measures it, in the planned data set or another caller's view of it."""
         dataset = (dataset or self._dataset).joining(self._dataset.schema.joined)
         body = self.request.body or {}
         return self.plan.explain(
@@ -387,14 +385,14 @@ class PlannedExplanation(Frozen):
         )
 
     def _sharpened(self, released: Released[ExplanationRelease]) -> QuestionLike:
-        """The question with the table's own gap, so that both show one."""
+        """The question with the gap from the table, so that both show the same gap."""
         better = self.plan.gap(released.value, self.question.confidence, self.question.method)
         return self.question.sharpened_by(better, released.entry.id)
 
 
 @dataclass(frozen=True)
 class CustomRow:
-    """One predicate: intervals of its influence and rank; an infinite end says that nothing is known."""
+    """One condition, with intervals for its influence and rank. An infinite end means: nothing is known."""
 
     predicate: Predicate | FilterPredicate
     influence: Interval
@@ -403,7 +401,7 @@ class CustomRow:
 
 
 class CustomExplanation(Displayed, PredicateRows[CustomRelease, CustomRow]):
-    """The k selected predicates, by the upper bound of their rank, then of their influence."""
+    """The k selected conditions, sorted by the upper bound of their rank, then of their influence."""
 
     def __init__(self, question: QuestionLike, plan: CustomPlan, released: Released[CustomRelease]) -> None:
         self.question = question
@@ -421,7 +419,7 @@ class CustomExplanation(Displayed, PredicateRows[CustomRelease, CustomRow]):
             )
             for line in released.value.lines
         ]
-        # Influences are coarse here, so that ranks say more about the order.
+        # Influences are coarse here, so ranks say more about the order.
         self.rows = tuple(sorted(rows, key=lambda row: (row.rank[1], -row.influence[1], row.rank[0])))
 
     def records(self) -> list[Record]:
@@ -447,7 +445,7 @@ def plan_by(
     rho: float | None,
     confidence: float | None,
 ) -> CustomPlan:
-    """The plan of an explanation by a custom influence, which always has a price."""
+    """The plan for an explanation by a custom influence, which always has a price."""
     if rho is None:
         raise ExplanationError(
             "A prepared answer does not cover custom influence functions, so this needs a price.",

@@ -1,6 +1,6 @@
 """A value computed from released aggregates, such as SUM(a) / COUNT(*): an answer that cannot be explained.
 
-Post-processing. Its intervals are those of arithmetic on released values (`results.combination`).
+This is post-processing. The intervals are those of arithmetic on released values (`results.combination`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST_COMPARED = 200  # groups
 
 
 class FormulaAnswer(Answer):
-    """One computed value of every group; `parts` are the answers that it is computed from."""
+    """One computed value per group; `parts` are the answers that it is computed from."""
 
     def __init__(
         self, output: Output, statement: Statement, parts: Sequence[Answer], order: Sequence[int]
@@ -66,7 +66,7 @@ class FormulaAnswer(Answer):
 
     @property
     def unit(self) -> Unit:
-        """None of its own: a formula may multiply and divide units."""
+        """No unit, because a formula may multiply and divide units."""
         return PLAIN
 
     @property
@@ -74,7 +74,7 @@ class FormulaAnswer(Answer):
         return False
 
     def _joint_intervals(self, rows: Sequence[AnswerRow]) -> list[Interval]:
-        """As of measured values, for as many groups as are quickly computed; of more, nothing is claimed."""
+        """Intervals that hold together, as in `Answer`; infinite ones for more than `_MOST_COMPARED` rows."""
         if len(rows) > _MOST_COMPARED:
             return [(-math.inf, math.inf)] * len(rows)
         joint = 1.0 - (1.0 - self.confidence) / self.groups.size
@@ -82,7 +82,7 @@ class FormulaAnswer(Answer):
 
     @property
     def in_percent(self) -> bool:
-        """False: what is computed from shares need not be a share."""
+        """False: a value computed from shares need not be a share."""
         return False
 
     @property
@@ -121,7 +121,7 @@ class FormulaAnswer(Answer):
         return Assessment(finite(total.estimate, ends), ends, judge(ends, contrast.at_least))
 
     def _check_explainable(self) -> None:
-        """Whatever it is computed from, released values are compared; `unexplained` refuses the rest."""
+        """Allows every formula: released values can be compared. `unexplained` refuses explanations."""
 
     def _check_ratio(self) -> None:
         raise QuestionError(
@@ -172,7 +172,7 @@ class _ComputedRows(dict[int, AnswerRow]):
 
 
 def computed_answer(text: str, measured: Sequence[Answer]) -> FormulaAnswer | None:
-    """A value written as SQL over aggregates that were measured; None where it is something else."""
+    """The answer for SQL arithmetic over measured aggregates; None if the text is anything else."""
     first = measured[0]
     table = quoted_name(first.schema.table.name)
     try:

@@ -22,7 +22,7 @@ MOST_COMPUTED = 10_000  # groups: each formula and its interval are computed one
 
 
 class PlannedQuery(Frozen):
-    """One aggregate or several; `find` and `run` give the answer, `preview` its price."""
+    """A query for one or several aggregates; `find` and `run` return the answer, `preview` its price."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class PlannedQuery(Frozen):
 
     @property
     def schema(self) -> Schema:
-        """The declarations that it was planned under, with those of joined tables."""
+        """The schema that the query was planned under, with the columns of joined tables."""
         return self._dataset.schema
 
     @property
@@ -81,11 +81,11 @@ class PlannedQuery(Frozen):
 
     @property
     def group_count(self) -> int:
-        """How many groups are measured, those that the WHERE rules out included."""
+        """How many groups are measured, including those that the WHERE excludes."""
         return self.groups.size
 
     def check_shown(self) -> PlannedQuery:
-        """The query itself; raises if the WHERE rules out every group, so that nothing would be shown."""
+        """Returns the query itself; raises if the WHERE excludes every group, so the answer has no rows."""
         groups = self.groups
         if not groups.remaining:
             columns = ", ".join(groups.columns)
@@ -106,7 +106,7 @@ class PlannedQuery(Frozen):
         return None if stored is None else self.answer_of(stored)
 
     def run(self, dataset: OpenDataset | None = None) -> Answer | Answers:
-        """Finds or measures it, in the data set it was planned on or in another caller's view of it."""
+        """Finds the stored result or measures it, in the planned data set or another caller's view of it."""
         dataset = (dataset or self._dataset).joining(self.schema.joined)
         look = (self.statement.presentation, self.population)
         if isinstance(self.plan, QueriesPlan):

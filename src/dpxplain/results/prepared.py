@@ -1,4 +1,4 @@
-"""Prepare once, ask freely: what an analyst holds after preparing an answer."""
+"""The result of preparing an answer, after which explanations of the answer are free."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from dpxplain.words import numbers
 from dpxplain.words.explanations import UNMATCHED
 from dpxplain.words.forecasts import preparation_forecast
 
-_CONFIDENCE = 0.95  # of what a preview forecasts
+_CONFIDENCE = 0.95  # of a preview's forecast
 
 
 @dataclass(frozen=True)
 class Prepared(Displayed, Tabular):
-    """Every question on the answer is now explained for free, with the same noise behind all of them."""
+    """Explanations of the answer by the prepared conditions are now free. All share the same noise."""
 
     answer: AnswerLike
     plan: Preparation
@@ -89,10 +89,10 @@ class PreparationPreview(Displayed, Tabular):
     sql: str
     plan: Preparation
     smallest_clear: float | None = None
-    """The smallest change of a gap that will be clear, between the two largest groups; None where the groups
-    are so small that hardly any will be."""
+    """The smallest change that will be clear in the gap between the two largest groups; None if the groups
+    are so small that hardly any change will be clear."""
     forecast: str = ""
-    """What that means, in a sentence or two."""
+    """What `smallest_clear` means, in a sentence or two."""
 
     @property
     def confidence(self) -> float:
@@ -141,7 +141,7 @@ class PlannedPreparation(Frozen):
         )
 
     def run(self, dataset: OpenDataset | None = None) -> Prepared:
-        """Finds or measures it, in the data set it was planned on or in another caller's view of it."""
+        """Finds the stored result or measures it, in the planned data set or another caller's view of it."""
         dataset = (dataset or self._dataset).joining(self._dataset.schema.joined)
         return dataset.find_or_measure(
             self.plan, self.request, lambda released: Prepared(self.answer, self.plan, released)
@@ -151,7 +151,7 @@ class PlannedPreparation(Frozen):
 def plan_prepared(
     answer: AnswerLike, rho: float, choice: FamilyChoice, dataset: OpenDataset
 ) -> PlannedPreparation:
-    """The preparation of an answer by a choice of conditions, whatever the order of its attributes."""
+    """Plans the preparation of an answer. The order of the chosen attributes does not matter."""
     query = answer.statement.query
 
     def plan(choice: FamilyChoice) -> Preparation:
@@ -163,7 +163,7 @@ def plan_prepared(
 
 
 def _largest_groups(answer: AnswerLike) -> tuple[int, ...]:
-    """The two groups of the most released rows, or of the largest sums where no rows were released."""
+    """The two groups with the largest noisy counts, or the largest sums if no counts were released."""
     release = answer.release
     sizes = release.noisy_count or [abs(total) for total in release.noisy_sum or ()]
     return tuple(sorted(range(len(sizes)), key=lambda group: -sizes[group])[:2])

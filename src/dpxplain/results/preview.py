@@ -27,7 +27,7 @@ _EXAMPLE_SIZES = (100, 1_000, 10_000)
 
 
 class Priced(Protocol):
-    """Any plan."""
+    """Any plan that has a price."""
 
     @property
     def rho(self) -> float: ...
@@ -38,13 +38,13 @@ class Priced(Protocol):
 
 @dataclass(frozen=True)
 class Price:
-    """What is common to every preview."""
+    """The price and the budget, which every preview shows."""
 
     rho: float
     spends: tuple[Spend, ...]
     remaining: float  # before spending
     free: bool  # the identical request is stored already
-    delta: float  # that ε is shown at
+    delta: float  # at which ε is shown
 
     @classmethod
     def of(cls, plan: Priced, dataset: OpenDataset, *, free: bool) -> Price:
@@ -82,7 +82,7 @@ class QueryPreview(Displayed, Tabular):
     margin: float | None
     margin_by_group_size: tuple[tuple[int, float], ...]
     shaped_by: tuple[str, ...] = ()
-    """The declarations that will shape the numbers, what is inferred of expressions among them."""
+    """The declarations that will shape the numbers, including those inferred from expressions."""
 
     @classmethod
     def of(
@@ -161,7 +161,7 @@ def _variance_margins(
 
 @dataclass(frozen=True)
 class QueriesPreview(Displayed, Tabular):
-    """The price of several aggregates together, and what to expect of each."""
+    """The price of several aggregates together, and the expected precision of each."""
 
     price: Price
     sql: str
@@ -196,13 +196,13 @@ class ExplanationPreview(Displayed, Tabular):
     relative_margin: float | None
     rank_resolution: float  # influences closer than this may get overlapping ranks
     measured: str = "gap"  # what the question's number is called
-    unit: numbers.Unit = numbers.PLAIN  # in which it is written
-    gap_margin: float | None = None  # of the gap without a predicate's rows, where the mechanism tells it
-    shortfall: float = 0.0  # how far below the true k-th highest influence a predicate that is shown can be
+    unit: numbers.Unit = numbers.PLAIN  # of that number
+    gap_margin: float | None = None  # of the gap without a condition's rows, if it is estimated
+    shortfall: float = 0.0  # how far below the true k-th highest influence a condition shown can be
     relative_shortfall: float | None = None
-    rank_reach: tuple[float, float] | None = None  # how far below and above it a rank interval reaches
-    proved: bool = True  # False where shortfall is a forecast
-    selects_distinct: bool = False  # then shortfall is below the best one left to choose
+    rank_reach: tuple[float, float] | None = None  # how much lower or higher influences at these ranks can be
+    proved: bool = True  # False if shortfall is a forecast
+    selects_distinct: bool = False  # if so, shortfall counts from the best condition left to choose
     folds: bool = False  # whether conditions that say nearly the same are folded when the table is read
 
     @classmethod
@@ -301,8 +301,8 @@ def _gap_margin(margin: float | None, question: QuestionLike) -> float | None:
 class CustomPreview(Displayed, Tabular):
     """The price of an explanation by a custom influence, and how far its intervals may reach.
 
-    Widths are in rows, the only unit that all influences share: an interval holds at most the values that so
-    many added or removed rows could lead to.
+    Widths are in rows, the only unit that all influences share. An interval contains at most the values that
+    adding or removing this many rows could lead to.
     """
 
     price: Price
@@ -313,7 +313,7 @@ class CustomPreview(Displayed, Tabular):
     confidence: float
     influence_rows: int
     rank_rows: int
-    shortfall_rows: int | None  # None where nothing is promised of the choice
+    shortfall_rows: int | None  # None if nothing is promised about the choice
 
     @classmethod
     def of(cls, plan: CustomPlan, question: str, dataset: OpenDataset) -> CustomPreview:

@@ -1,4 +1,4 @@
-"""What the prices Rough, Good and Sharp buy of a query, in its own unit; it follows from declarations."""
+"""The precision that the prices Rough, Good and Sharp buy, in a query's own unit, from declarations alone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PriceLevel(TypedDict):
 
 
 def query_levels(plan: Callable[[float], PlannedQuery], prices: Sequence[float]) -> list[PriceLevel]:
-    """What each price buys of a query."""
+    """What each price buys for a query."""
     planned = [plan(rho) for rho in prices]
     previews = [(query, query.preview()) for query in planned]
     return [level_of(preview.price, query_margin(query, preview)) for query, preview in previews]
@@ -42,7 +42,7 @@ def level_of(price: Price, margin: str) -> PriceLevel:
 
 
 def missing_price(plan: Callable[[float], PlannedQuery], budget: Budget) -> BadRequest:
-    """The refusal of a query without a price, which says what Rough, Good and Sharp would buy of it."""
+    """The error for a query without a price, which says what Rough, Good and Sharp would buy."""
     prices = ladder(USUAL_QUERY, budget.limit)
     levels = [_choice(level, budget) for level in query_levels(plan, prices)]
     levels[1:] = [text.replace(_IN_A_GROUP, "") for text in levels[1:]]  # the same as in the first
@@ -66,7 +66,7 @@ def _choice(level: PriceLevel, budget: Budget) -> str:
 
 
 def query_margin(planned: PlannedQuery, preview: QueryPreview | QueriesPreview) -> str:
-    """How far off a group's values may be, in their own units; '' where the noise alone does not say."""
+    """How far off a group's values may be, in their own units; '' if the noise alone does not say."""
     parts = [part for _, part in preview.parts] if isinstance(preview, QueriesPreview) else [preview]
     schema = planned.schema
     texts = []
@@ -100,7 +100,7 @@ def in_unit(margin: float, aggregate: Aggregate, schema: Schema) -> str:
 
 
 def typical_margin(preview: QueryPreview) -> tuple[float | None, str]:
-    """The margin of each group, or of a group of usual size; and which of them it is, in words."""
+    """The margin for any group, or for a group of typical size, and words that say which of the two."""
     if preview.margin is not None:
         return preview.margin, ""
     by_size = dict(preview.margin_by_group_size)

@@ -59,7 +59,7 @@ class Quality(Frozen, Displayed, ReleasedRows[QualityRelease, QualityRow]):
 
     @property
     def schema(self) -> Schema:
-        """What the curator declared; public."""
+        """The curator's schema, which is public."""
         return self.plan.schema
 
     @property
@@ -67,7 +67,7 @@ class Quality(Frozen, Displayed, ReleasedRows[QualityRelease, QualityRow]):
         return self.plan.spends
 
     def covers(self, column: str) -> bool:
-        """Whether the column's rows were counted; a column that was discovered later is not covered."""
+        """Whether the column's rows were counted. A column that was discovered later is not covered."""
         return any(name == column for name, _ in self._counts)
 
     def share(self, column: str, domain: str, category: str) -> Interval:
@@ -82,7 +82,7 @@ class Quality(Frozen, Displayed, ReleasedRows[QualityRelease, QualityRow]):
 
     @property
     def units_above(self) -> Interval:
-        """The share of privacy units with more than max_rows rows; (0, 0) where a row is the unit."""
+        """The share of privacy units with more than max_rows rows; (0, 0) if a row is the unit."""
         units = self._units()
         if not units:
             return 0.0, 0.0
@@ -91,7 +91,7 @@ class Quality(Frozen, Displayed, ReleasedRows[QualityRelease, QualityRow]):
 
     @property
     def rows_lost(self) -> Interval:
-        """The rows beyond max_rows; the upper end is infinite unless nobody has more than the last size."""
+        """How many rows are beyond max_rows. The upper end is infinite if a unit may exceed the last size."""
         units, sizes = self._units(), unit_sizes(self.schema)
         if not units:
             return 0.0, 0.0
@@ -180,7 +180,7 @@ class QualityPreview(Displayed, Tabular):
 
 
 class PlannedQuality(Frozen):
-    """The quality of a data set, planned and not yet paid for."""
+    """A measurement of data quality, planned and not yet paid for."""
 
     def __init__(self, rho: float, confidence: float, dataset: OpenDataset) -> None:
         self.plan = plan_quality(dataset.schema, rho)
@@ -199,14 +199,14 @@ class PlannedQuality(Frozen):
         return None if stored is None else Quality(self.plan, stored, self.confidence)
 
     def run(self, dataset: OpenDataset | None = None) -> Quality:
-        """Finds or measures it, in the data set it was planned on or in another caller's view of it."""
+        """Finds the stored result or measures it, in the planned data set or another caller's view of it."""
         return (dataset or self._dataset).find_or_measure(
             self.plan, self.request, lambda released: Quality(self.plan, released, self.confidence)
         )
 
 
 def bought_quality(dataset: OpenDataset, confidence: float = 0.95) -> Quality | None:
-    """What was bought last under the present declarations. Free."""
+    """The quality that was bought last under the current schema; None if none was. Free."""
     bought = find_quality(dataset)
     return None if bought is None else Quality(*bought, confidence)
 

@@ -1,4 +1,4 @@
-"""Phase 2's result as an analyst holds it: what was asked, whether it is real, and the way to explain it."""
+"""The result of phase 2: what was asked, whether it is real, and the methods to explain it."""
 
 from __future__ import annotations
 
@@ -98,16 +98,16 @@ class Question(AskedQuestion):
     ) -> Explanation | CustomExplanation:
         """The k most influential conditions, for `rho` or `epsilon`. Asking the same again is free.
 
-        After `answer.prepare(rho=...)`, leave both out: every question on that answer is free.
+        After `answer.prepare(rho=...)`, leave out both: explanations by the prepared conditions are free.
 
-        By default predicates are equalities over all attributes; `conjuncts=2` takes pairs of them,
-        `attributes` and `exclude` choose columns, and `predicates` takes conditions as SQL text or recipes
-        such as `dpx.ranges("age")`, `dpx.thresholds()`, `dpx.differs("sex")` and
-        `dpx.either("pickup_zone", "dropoff_zone")`. `distinct` folds conditions that say nearly the same
-        under one row (`row.folded`), by default where conditions have several columns. Of the paper's
-        mechanism (`one-shot`), `split` shares ρ between choosing, influences and ranks, and `lower_share`
-        (its η) is the part of the ranks' ρ that their lower bounds get. `influence` replaces the
-        paper's influence by another, such as `dpx.RatioInfluence()`.
+        By default, a condition is one declared value or bin of one attribute, for all attributes.
+        `conjuncts=2` uses pairs of these; `attributes` and `exclude` choose columns. `predicates` takes
+        conditions as SQL text, or recipes such as `dpx.ranges("age")`, `dpx.thresholds()`,
+        `dpx.differs("sex")` and `dpx.either("pickup_zone", "dropoff_zone")`. `distinct` folds conditions that
+        say nearly the same under one row (`row.folded`); by default it does so if conditions have several
+        columns. For the paper's mechanism (`one-shot`), `split` divides ρ between choosing, influences and
+        ranks, and `lower_share` (η in the paper) is the part of the ranks' ρ for their lower bounds.
+        `influence` replaces the paper's influence with another, such as `dpx.RatioInfluence()`.
         """
         choice = FamilyChoice(attributes, conjuncts, exclude, predicates)
         if influence is not None:
@@ -195,10 +195,11 @@ class Question(AskedQuestion):
         exclude: Sequence[str] = (),
         confidence: float | None = None,
     ) -> Story:
-        """The condition that explains most, within it the next, and what remains: at most three `levels`.
+        """Break the gap down step by step: the condition that explains most, then the next within its rows.
 
-        `rho` or `epsilon` pays once for all conjunctions of up to two (or `levels`) conditions; then every
-        story and every such explanation of the answer is free. Leave both out to tell what is prepared.
+        Each step also shows what remains; there are at most three `levels`. `rho` or `epsilon` pays once for
+        all conjunctions of up to two (or `levels`) conditions. After that, every story and every such
+        explanation of the answer is free. Leave out both to use only what is prepared.
         """
         choice = FamilyChoice(attributes, None, exclude)
         return self.plan_story(choice, rho, levels, confidence, epsilon).run()
@@ -226,7 +227,7 @@ class Question(AskedQuestion):
         confidence: float | None = None,
         epsilon: float | None = None,
     ) -> PlannedStory:
-        """What `story` will do, to be priced and carried out later. Spends nothing."""
+        """Plan `story` without running it, to price it or run it later. Spends nothing."""
         if self.ratio is not None:
             raise ExplanationError(
                 "Only a difference has a story, not a ratio or a share.",
@@ -269,8 +270,9 @@ class Question(AskedQuestion):
     ) -> float:
         """The ρ needed for relative influences within ± `relative` (0.02 is ±2%), or ranks within `ranks`.
 
-        Or for a `precision`: the share of the k shown that are among the true k. Spends nothing. The last two
-        depend on how close influences lie: an earlier preparation tells; 0 means: explain from it.
+        Or for a `precision`: the share of the k shown that are among the true k. Spends nothing. `ranks` and
+        `precision` depend on how close the influences are, so they need an earlier preparation. A result of 0
+        means that this preparation is enough: explain from it for free.
         """
         choice = FamilyChoice(attributes, conjuncts, exclude, predicates)
         goal = PrecisionGoal(relative, ranks, precision)
@@ -285,7 +287,7 @@ class Question(AskedQuestion):
         mechanism: str = "auto",
         confidence: float | None = None,
     ) -> PlannedExplanation:
-        """The explanation at the price that `rho_for` names, by the mechanism that it has in mind."""
+        """The planned explanation at the price that `rho_for` returns, by the mechanism of that price."""
         cheapest = self._cheapest(goal, choice, k, mechanism, confidence)
         return self.plan_explain(choice, k, cheapest.rho or None, cheapest.mechanism, confidence)
 
@@ -303,23 +305,23 @@ class Question(AskedQuestion):
         exclude: Sequence[str] = (),
         predicates: Predicates | None = None,
     ) -> Truth:
-        """Curator only: true influence and rank of every predicate."""
+        """Curator only: true influence and rank of every condition."""
         return self.truth_of(FamilyChoice(attributes, conjuncts, exclude, predicates))
 
     def truth_of(self, choice: FamilyChoice) -> Truth:
-        """Curator only: `truth` of a family that is chosen already."""
+        """Curator only: `truth` for a choice of conditions."""
         return require_curator(self._dataset).question_truth(self, choice)
 
     @property
     def prepared(self) -> bool:
-        """Whether explaining it by the usual predicates is free."""
+        """Whether explaining it by the default conditions is free."""
         return self._usual_preparation() is not None
 
     def with_preparation(self) -> Question:
-        """This question with the number that Phase 1 and a stored preparation tell together, if there is one.
+        """This question with the number from Phase 1 and a stored preparation together, if there is one.
 
-        A ledger that cannot be read, data that have changed, and weights that explanations refuse leave it as
-        Phase 1 tells it.
+        The number stays that of Phase 1 if the ledger cannot be read, the data have changed, or explanations
+        refuse the weights.
         """
         try:
             found = self._usual_preparation()
@@ -353,7 +355,7 @@ class Question(AskedQuestion):
         lower_share: float = LOWER_SHARE,
         epsilon: float | None = None,
     ) -> PlannedExplanation:
-        """What `explain` will do, to be priced and carried out later. Spends nothing."""
+        """Plan `explain` without running it, to price it or run it later. Spends nothing."""
         options = (mechanism, confidence, split, sensitivity, distinct, lower_share)
         asked = asked_rho(
             rho, epsilon, self._dataset, lambda rho: self.plan_explain(choice, k, rho, *options).plan.spends
@@ -368,7 +370,7 @@ class Question(AskedQuestion):
 
         ordered = self._dataset.asked_order(choice, lambda ordered: plan(ordered).is_stored(self._dataset))
         planned = plan(ordered)
-        if asked is None and planned.rho:  # a split or sensitivity that what is prepared does not know
+        if asked is None and planned.rho:  # the preparation does not cover this split or sensitivity
             raise self._needs_a_price()
         return PlannedExplanation(self, planned, explain_request(self, planned, ordered), self._dataset)
 
@@ -420,14 +422,14 @@ class Question(AskedQuestion):
         return check_terms(terms)
 
     def _prepared_rho(self, family: Family, mechanism: str) -> float:
-        """What was paid for a preparation that answers this for free; without one, a price is needed."""
+        """The ρ paid for a preparation that answers this for free; raises if there is none."""
         prepared = find_prepared(self.answer.statement.query, family, self._dataset)
         if prepared is None or mechanism not in ("auto", "marginals"):
             raise self._needs_a_price()
         return prepared.worth
 
     def _needs_a_price(self) -> ExplanationError:
-        """The refusal of an explanation that is neither prepared nor paid for, with what either costs."""
+        """The error for an explanation that is neither prepared nor paid for, with the cost of either."""
         limit = self._dataset.ledger.budget(self._dataset.name).limit
         _, alone, _ = ladder(USUAL_EXPLANATION, limit)
         _, once, _ = ladder(USUAL_PREPARATION, limit)

@@ -17,9 +17,9 @@ from dpxplain.words.questions import ratio_text
 
 
 class RatioQuestion(Question):
-    """Why is a ratio so high, and is it really? Estimate, interval and verdict are the ratio's own.
+    """Why is a ratio so high, and is it really? Estimate, interval and verdict are those of the ratio.
 
-    An explanation is of the weighted question A − r·B, r being the released ratio.
+    `explain` explains the weighted question A − r·B, where r is the released ratio.
 
     >>> import dpxplain as dpx
     >>> answer = dpx.example("adult").query("SELECT sex, COUNT(*) FROM adult GROUP BY sex", rho=0.5)
@@ -70,7 +70,7 @@ class RatioQuestion(Question):
 
     @property
     def labels(self) -> list[str]:
-        """The groups' names; of a share only the group that has it."""
+        """The groups' names; for a share, only the group whose share it is."""
         groups = (self.ratio.group,) if self.ratio.is_share else self.ratio.groups
         return [self.answer.groups.label(group) for group in groups]
 
@@ -99,8 +99,8 @@ class RatioQuestion(Question):
 def ratio_of(answer: AnswerLike, group: object, other: object, at_least: float | None) -> Ratio:
     """What is divided by what: `group` by `other` or, without one, by the total of all groups.
 
-    The total has the declared groups that the WHERE rules out as well, which add only noise to it: the
-    released share is part of the key of a stored explanation, which would otherwise be charged again.
+    The total includes the declared groups that the WHERE excludes, which add only noise. Without them the
+    released share would change. It is part of the key of a stored explanation, which would be charged again.
     """
     groups = answer.groups
     first = groups.find(tuple(group) if isinstance(group, list) else group)
@@ -128,7 +128,7 @@ def _divisor_name(ratio: Ratio, answer: AnswerLike) -> str:
 
 
 def _signs(answer: AnswerLike) -> list[int]:
-    """The signs that a value other than 0 can have for public reasons."""
+    """The signs that a value other than 0 can have, according to the declarations."""
     aggregate = answer.statement.query.aggregate
     if aggregate.kind == "count":
         return [1]
@@ -137,7 +137,7 @@ def _signs(answer: AnswerLike) -> list[int]:
 
 
 def _limits(ratio: Ratio, answer: AnswerLike) -> Interval:
-    """What a ratio can be for public reasons: values of one sign have ratios of at least 0."""
+    """The range of the ratio according to the declarations: values of one sign have ratios of at least 0."""
     if len(_signs(answer)) > 1:
         return -math.inf, math.inf
     return 0.0, (1.0 if ratio.is_share else math.inf)

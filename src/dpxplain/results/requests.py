@@ -1,4 +1,4 @@
-"""Requests as the history keeps them and as a server takes them: plain JSON that asks the same again."""
+"""Requests as plain JSON, for the history and the server: sending the JSON asks the same again."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def why_request(question: QuestionLike) -> Body:
 
 
 def explain_request(question: QuestionLike, plan: ExplanationPlan, choice: FamilyChoice) -> Request:
-    """The request with the mechanism that was taken and its price, whatever `auto` would take later."""
+    """The request with the mechanism and price that were used, even if `auto` would choose others later."""
     terms = plan.terms
     return Request(
         question.text,

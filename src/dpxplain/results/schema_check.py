@@ -20,7 +20,7 @@ NOT_PRIVATE = (
 
 @dataclass(frozen=True)
 class SchemaCheck(Displayed, Tabular):
-    """`warnings` is empty where every row counts as it is; `records` has one line per column."""
+    """The result of a schema check: `warnings` is empty if all is well; `records` has one line per column."""
 
     schema: Schema
     source: str
@@ -29,12 +29,12 @@ class SchemaCheck(Displayed, Tabular):
 
     @classmethod
     def of(cls, schema: Schema, source: object, figures: SourceFigures) -> SchemaCheck:
-        """The check of a source whose figures are known."""
+        """Makes the check from the figures of a source."""
         return cls(schema, _named(source), figures, tuple(_warnings(schema, figures)))
 
     @property
     def rows(self) -> int:
-        """Rows read."""
+        """The number of rows read."""
         return self.figures.rows
 
     @property
@@ -52,7 +52,7 @@ class SchemaCheck(Displayed, Tabular):
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole check as JSON has it."""
+        """The whole check as a dict for JSON."""
         units = self.figures.rows_per_unit
         return {
             "private": self.private,

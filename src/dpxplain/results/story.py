@@ -1,4 +1,4 @@
-"""A story of a gap as an analyst holds it: a short tree of conditions, and what remains."""
+"""The story of a gap: a short tree of conditions, and what remains of the gap."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _ANY_RHO = 1e-9  # less than any preparation costs
 
 
 class Story(Frozen, Charted, Tabular):
-    """The condition that explains most, within it the next, and what remains at each step.
+    """A gap step by step: the condition that explains most, the next one within its rows, and what remains.
 
-    It ends before a condition that noise might have chosen (`ends_in_noise`).
+    The story ends before a condition that noise might have chosen (`ends_in_noise`).
 
     >>> import dpxplain as dpx
     >>> sql = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
@@ -58,7 +58,7 @@ class Story(Frozen, Charted, Tabular):
 
     @property
     def rho(self) -> float:
-        """What all preparations that it was read off cost together."""
+        """The total ρ of the preparations that the story uses."""
         return rho_of_units(sum(spend_units(entry.rho) for entry in self.entries))
 
     @property
@@ -67,12 +67,12 @@ class Story(Frozen, Charted, Tabular):
 
     @property
     def confidence(self) -> float:
-        """With which all intervals of the story hold together."""
+        """The confidence with which all intervals of the story hold together."""
         return self.plan.terms.confidence
 
     @property
     def levels(self) -> int:
-        """How many steps it could have had."""
+        """The largest number of steps that the story could have."""
         return len(self.plan.families)
 
     @property
@@ -104,7 +104,7 @@ class Story(Frozen, Charted, Tabular):
         )
 
     def phrase(self, step: StoryLine) -> str:
-        """A step's own condition, within a sentence."""
+        """A step's own condition, as part of a sentence."""
         return condition_phrase(step.condition, self._dataset.schema)
 
     def label(self, step: StoryLine) -> str:
@@ -126,7 +126,7 @@ class Story(Frozen, Charted, Tabular):
         return tuple(note for note in notes if note)
 
     def records(self) -> list[Record]:
-        """One line for all rows, then for each step those that meet its condition and those that do not."""
+        """One line for all rows, then two for each step: the rows that meet its condition, and the others."""
         lines = [_record(0, "all rows", "", "all", self.gap)]
         for level, step in enumerate(self.steps, 1):
             lines.append(_record(level, str(step.condition), str(step.predicate), "with", step.inside))
@@ -139,7 +139,7 @@ class Story(Frozen, Charted, Tabular):
         return Path(renderer("report").save_report(self._table(), path, self))
 
     def _table(self) -> Explanation:
-        """The explanation by single conditions, which a story is prepared with."""
+        """The explanation by single conditions, which the story's preparation includes."""
         terms = self.plan.terms
         plan = plan_marginals(replace(terms, k=min(5, terms.family.size), rho=_ANY_RHO), self._dataset)
         if plan.stored is None:  # nothing is charged for a report
@@ -177,11 +177,11 @@ class StoryPreview(Displayed, Tabular):
     levels: int
     predicates: int  # conjunctions that its steps choose from
     confidence: float
-    rows_margin: float  # half an interval of a number of rows, at the last step
-    gap_margin: float  # of the gap among them; of averages, where each group has `rows_in_group`
-    rows_in_group: int | None  # None where the margin is the same for any number of rows
+    rows_margin: float  # half the width of a number of rows' interval, at the last step
+    gap_margin: float  # the same for the gap among these rows; for averages, with `rows_in_group` per group
+    rows_in_group: int | None  # None if the margin is the same for any number of rows
     measured: str = "gap"
-    unit: numbers.Unit = numbers.PLAIN  # in which the gap is written
+    unit: numbers.Unit = numbers.PLAIN  # of the gap
 
     def records(self) -> list[Record]:
         return [
@@ -205,7 +205,7 @@ class PlannedStory(Frozen):
     ) -> None:
         self.question = question
         self.plan = plan
-        self.request = request  # of the preparation that pays for it; None where it is prepared
+        self.request = request  # for the preparation that pays for it; None if it is prepared
         self._dataset = dataset
         self.freeze()
 
@@ -231,6 +231,6 @@ class PlannedStory(Frozen):
         )
 
     def run(self, dataset: OpenDataset | None = None) -> Story:
-        """Finds or measures what it needs, and tells it."""
+        """Finds or measures what the story needs, and returns the story."""
         dataset = (dataset or self._dataset).joining(self._dataset.schema.joined)
         return Story(self.question, self.plan, self.plan.run(dataset, self.request), dataset)

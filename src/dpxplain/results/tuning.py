@@ -1,6 +1,6 @@
 """Bounds and max_rows proposed from one private release, with the share of values that each would cap.
 
-Proposals never exceed what is declared. Nothing is written: the curator puts the lines into the schema.
+Proposals never exceed the declared bounds or max_rows. The schema is not changed: the curator adds the lines.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 @dataclass(frozen=True)
 class BoundsProposal:
-    """Bounds that keep at least a share of a column's values, and what clamping to them would change."""
+    """Bounds that keep at least a share of a column's values, and what capping at them would change."""
 
     column: str
     keep: float
@@ -51,14 +51,14 @@ class BoundsProposal:
     """The share of values below `low`, all of which would become `low`."""
     above: Interval
     average_noise: float
-    """The noise of an average, as a multiple of what it is with the declared range."""
+    """The noise of an average, as a multiple of the noise with the declared range."""
     sum_noise: float
     sure: bool
-    """Whether it surely keeps the share; otherwise it is what is declared."""
+    """Whether the bounds surely keep the share; if not, they are the declared ones."""
 
     @property
     def is_too_narrow(self) -> bool:
-        """Whether what is declared surely clamps more."""
+        """Whether the declared bounds surely cap a larger share than 1 − `keep`."""
         return not self.sure and self.below[0] + self.above[0] > 1 - self.keep
 
 
@@ -69,16 +69,16 @@ class RowsProposal:
     keep: float
     max_rows: int
     cut: Interval
-    """The share of units with more rows."""
+    """The share of units with more than `max_rows` rows."""
     rows_lost: Interval
-    """How many rows they have beyond it; the upper end is rarely finite."""
+    """How many rows these units have beyond `max_rows`. The upper end is rarely finite."""
     noise: float
-    """The noise of every answer, as a multiple of what it is with the declared max_rows, at most."""
+    """The noise of every answer, at most, as a multiple of the noise with the declared max_rows."""
     sure: bool
 
     @property
     def is_too_low(self) -> bool:
-        """Whether more units surely have more rows than what is declared."""
+        """Whether a larger share of units than 1 − `keep` surely has more rows than the declared max_rows."""
         return not self.sure and self.cut[0] > 1 - self.keep
 
 
@@ -106,7 +106,7 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
 
     @property
     def schema(self) -> Schema:
-        """What the curator declared; public."""
+        """The curator's schema, which is public."""
         return self.plan.schema
 
     @property
@@ -114,9 +114,10 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
         return self.plan.spends
 
     def toml(self, keep: float | None = None) -> str:
-        """The lines to put into the schema; empty where nothing better than the declared was found.
+        """The lines to put into the schema; empty if nothing better than the declared values was found.
 
-        A smaller max_rows stands alone: it chooses other rows, of which the bounds are to be tuned again.
+        A smaller max_rows is returned alone, because it changes which rows count. Change it first, then tune
+        the bounds again.
         """
         share = self.keep if keep is None else keep
         if share not in self.keeps:
@@ -137,7 +138,7 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the shares are of, what they do not tell, and what another declaration would change."""
+        """What the shares refer to, what they do not say, and what another declaration would change."""
         sure = numbers.level(self.confidence)
         return (
             f"All intervals of one column hold together with {sure} confidence, and so do those of max_rows. "
@@ -158,7 +159,7 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
             )
 
     def _too_narrow(self) -> Iterator[str]:
-        """Sentences about declarations that certainly clamp or cut more than the share asked for allows."""
+        """Sentences about declarations that certainly cap or cut more than the share asked for allows."""
         lost = numbers.level(1 - self.keep)
         columns = [row.column for row in self.rows if row.keep == self.keep and row.is_too_narrow]
         if columns:
@@ -240,7 +241,7 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
                 keep,
                 low,
                 high,
-                below=(least[max(i - 1, 0)], most[i]),  # at an inner edge lie values that are not below it
+                below=(least[max(i - 1, 0)], most[i]),  # values exactly at an inner edge are not below it
                 above=(1 - most[j], 1 - least[j]),
                 average_noise=(high - low) / (edges[-1] - edges[0]),
                 sum_noise=max(abs(low), abs(high)) / max(abs(edges[0]), abs(edges[-1])),
@@ -251,7 +252,7 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
         release, sizes = self.release, self.release.unit_sizes
         if release.units_scale is None:
             return
-        half = 1 - (1 - self.confidence) / 2  # of shares, and of the rows lost, both at once
+        half = 1 - (1 - self.confidence) / 2  # so that the shares and the rows lost hold together
         _, least, most = shares_up_to(np.array(release.noisy_units), release.units_scale, half)
         counts = bin_bounds([NoisyCount(value, release.units_scale) for value in release.noisy_units], half)
         last = len(sizes)
@@ -270,7 +271,7 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
 
 
 def _narrowest(edges: Sequence[float], pairs: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """The lower and upper edge of the narrowest range; moving an end must save a hundredth of the width."""
+    """The edges of the narrowest range. An end is moved only if that saves a hundredth of the width."""
     last, width = len(edges) - 1, edges[-1] - edges[0]
     return min(
         pairs,
@@ -307,7 +308,7 @@ def check_keep(keep: float) -> float:
 
 @dataclass(frozen=True)
 class TuningPreview(Displayed, Tabular):
-    """What `tune` would cost, and how far off the numbers of values behind its shares may be."""
+    """What `tune` would cost, and how far off the counts behind its shares may be."""
 
     price: Price
     plan: TuningPlan
@@ -315,7 +316,7 @@ class TuningPreview(Displayed, Tabular):
 
     @property
     def margin(self) -> float | None:
-        """The largest margin of a number of values beyond a bound; None where no column is tuned."""
+        """The largest margin for a number of values beyond a bound; None if no column is tuned."""
         scale, parts = self.plan.bins_scale, self.plan.asked.partitions
         if scale is None:
             return None
@@ -323,7 +324,7 @@ class TuningPreview(Displayed, Tabular):
 
     @property
     def units_margin(self) -> float | None:
-        """The margin of a number of units with more rows than a size; None where a row is the unit."""
+        """The margin for a number of units with more rows than a size; None if a row is the unit."""
         scale = self.plan.units_scale
         half = 1 - (1 - self.confidence) / 2
         return None if scale is None else _reach(len(self.plan.asked.sizes) + 1, scale, half)
@@ -352,7 +353,7 @@ class TuningPreview(Displayed, Tabular):
 
 
 def _reach(bins: int, scale: float, confidence: float) -> float:
-    """The half-width of any number of values beyond an edge, where the share is that of its place."""
+    """An upper estimate of the half-width for a number of values beyond an edge, whatever the share."""
     if bins < 2:
         return 0.0
     return two_sided_quantile(1 - (1 - confidence) / (bins - 1)) * scale * math.sqrt(bins)
@@ -377,7 +378,7 @@ class PlannedTuning(Frozen):
         return TuningPreview(Price.of(self.plan, self._dataset, free=stored), self.plan, self.confidence)
 
     def run(self) -> Tuning:
-        """Finds or measures it."""
+        """Finds the stored result or measures it."""
         return self._dataset.find_or_measure(
             self.plan, self.request, lambda released: Tuning(self.plan, released, self.confidence, self.keep)
         )
