@@ -97,7 +97,7 @@ def test_a_mistyped_argument_is_answered_with_the_right_one(
         ("privacy", "epsilon", "did you mean 'rho'?"),
         ("privacy", "maxrows", "did you mean 'max_rows'?"),
         ("table", "Name", "did you mean 'name'?"),
-        ("table", "zzz", "known are name, source"),
+        ("table", "zzz", "known keys: name, source"),
     ],
 )
 def test_an_unknown_key_of_a_section_is_answered_with_the_right_one(

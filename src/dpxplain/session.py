@@ -426,7 +426,7 @@ class Session:
         if answer is None:
             raise BadRequest(
                 "There is no answer yet." if entry is None else f"There is no answer number {entry}.",
-                remedy="Ask one with query; the history lists them.",
+                remedy="Ask a query first. session.history lists the answers.",
             )
         return answer
 

@@ -142,4 +142,4 @@ class ContentDigest:
         return "<ContentDigest>"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a digest of the data is neither copied nor written")
+        raise TypeError("a digest of the data cannot be copied or pickled")

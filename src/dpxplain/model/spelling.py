@@ -64,7 +64,7 @@ def unknown_key(model: type[BaseModel], place: Sequence[int | str]) -> str:
     other = _OTHER_WORDS.get(last.casefold())
     if near := [other] if other in keys else similar(last, keys):
         return f"is not a known key (did you mean {near[0]!r}?)"
-    return f"is not a known key (known are {', '.join(keys)})" if keys else "is not a known key"
+    return f"is not a known key (known keys: {', '.join(keys)})" if keys else "is not a known key"
 
 
 def _known(model: type[BaseModel], path: Iterable[str]) -> list[str]:

@@ -139,7 +139,7 @@ def _category_warnings(name: str, column: Column, figures: ColumnFigures) -> Ite
         yield _warning(
             name, "unseen", 0, figures,
             f"No row has {_several(forgotten)}, which {'is' if len(forgotten) == 1 else 'are'} in the list.",
-            "Delete it if it is a mistake. If a row could have it, keep it: its count will be about 0.",
+            "Delete what is a mistake. Keep what a row could have: its count will be about 0.",
             _toml(name, f"values = {_array(seen_values)}") if seen_values else "",
             forgotten,
         )  # fmt: skip

@@ -131,10 +131,12 @@ def _ratio(total: Ends, count: Ends, e: Estimates) -> Ends:
     return np.where(positive, low, least), np.where(positive, high, most)
 
 
-def tie_allowance(e: Estimates, weights: FloatArray, box: Boxes) -> Ends:
+def tie_allowance(e: Estimates, weights: FloatArray, box: Boxes, *, fixed: bool = False) -> Ends:
     """How far the influence may differ from the one that takes m from group h, estimated to remain smallest.
 
     c_h − δ ≤ m ≤ c_h, where δ = 0 once the boxes of the other groups' remainders lie above that of h.
+    For COUNT and SUM it is divided by n_H + 1, at least the lower end of its box; `fixed` puts the estimated M
+    in its place, as in `provable`.
     """
     smallest = e.count.rest.argmin(axis=-2)[..., None, :]
     up = np.take_along_axis(box.c[1], smallest, axis=-2)
@@ -143,9 +145,15 @@ def tie_allowance(e: Estimates, weights: FloatArray, box: Boxes) -> Ends:
     if e.kind == "avg":
         change = _weighted(_change(e, box), weights)
     else:
-        most = np.maximum(e.count.total.max(axis=-1), 0.0)[..., None] + 1.0
+        size = e.count.total.max(axis=-1)[..., None] if fixed else _largest_size(e, box)
+        most = np.maximum(size, 0.0) + 1.0
         change = box.x[0] / most, box.x[1] / most
     return _times((-gap, np.zeros_like(gap)), change)
+
+
+def _largest_size(e: Estimates, box: Boxes) -> FloatArray:
+    """The lower end of the size of H, the group that is estimated to be largest."""
+    return np.take_along_axis(box.n[0][..., 0], e.count.total.argmax(axis=-1)[..., None], axis=-1)
 
 
 def largest_allowance(e: Estimates, box: Boxes, interval: Ends) -> Ends:
@@ -153,9 +161,8 @@ def largest_allowance(e: Estimates, box: Boxes, interval: Ends) -> Ends:
 
     The true factor is smaller by (n_H + 1)/(M + 1) ≥ 1/(1 + δ/(n_H + 1)) with δ ≥ M − n_H.
     """
-    n = e.count.total
-    largest = n.argmax(axis=-1)[..., None]
-    low = np.take_along_axis(box.n[0][..., 0], largest, axis=-1)
+    largest = e.count.total.argmax(axis=-1)[..., None]
+    low = _largest_size(e, box)
     others = np.where(np.arange(e.groups) == largest, -np.inf, box.n[1][..., 0]).max(axis=-1, keepdims=True)
     factor = (low + 1.0) / (np.maximum(others, low) + 1.0)
     return np.minimum(interval[0], interval[0] * factor), np.maximum(interval[1], interval[1] * factor)

@@ -220,7 +220,8 @@ def infer_arrays(
     order = np.argsort(-influence, axis=-1, kind="stable")
     selected = order[..., :k] if choose is None else np.array(choose(order), dtype=np.int64)
     comparable = provable(e, signed, box, fixed=True)
-    rank_low, rank_high = _ranks(e, signed, trusted, ties, comparable, selected, smooth)
+    common_ties = tie_allowance(e, signed, box, fixed=True)
+    rank_low, rank_high = _ranks(e, signed, trusted, common_ties, comparable, selected, smooth)
     without, without_low, without_high = _gap_without(e, signed, level, selected)
     gap, gap_low, gap_high = _gap(e, signed, level)
     share_low, share_high = _share_ends(e, signed, at_least, level, selected, all_clear)
@@ -416,7 +417,7 @@ def weighted_means(
     means: NoisyMeans, weights: FloatArray, failure: float, method: str = DEFAULT_METHOD
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Σ w·mean with the ends of its interval."""
-    weighted = weights != 0.0  # a group of weight 0 counts in m and M only
+    weighted = weights != 0.0  # a group of weight 0 has no part in the sum
     weighted_groups = NoisyMeans(*(getattr(means, field.name)[..., weighted] for field in fields(means)))
     low, high = weighted_means_intervals_failing(weighted_groups, weights[weighted], failure, method)
     return np.asarray(means.estimates @ weights), low, high

@@ -44,7 +44,7 @@ def select_distinct(
 
     `repeated_by` names the predicates to leave out after a choice; it reads no data. So each of the k choices
     is an exponential mechanism on a set that follows from what was released, and costs ρ/k
-    (docs/proofs/top-k.md, section 5). Fewer than k if no more are left.
+    (docs/proofs/top-k.md, "Distinct conditions"). Fewer than k if no more are left.
     """
     candidates: IntArray = np.arange(size)
     chosen: list[int] = []
