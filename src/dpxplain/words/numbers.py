@@ -226,10 +226,10 @@ POINTS = Unit(100, " pp", " percentage points")
 
 def percent(low: float, high: float) -> str:
     """
-    >>> percent(0.0612, 0.0678)
-    '6.12% to 6.78%'
+    >>> percent(0.0612, 0.0678), percent(0.0, 0.0)
+    ('6.12% to 6.78%', '0%')
     """
-    return interval(low * 100, high * 100, "%")
+    return f"{number(low * 100)}%" if low == high else interval(low * 100, high * 100, "%")
 
 
 def ranks(low: int, high: int) -> str:

@@ -135,8 +135,8 @@ def tie_allowance(e: Estimates, weights: FloatArray, box: Boxes, *, fixed: bool 
     """How far the influence may differ from the one that takes m from group h, estimated to remain smallest.
 
     c_h − δ ≤ m ≤ c_h, where δ = 0 once the boxes of the other groups' remainders lie above that of h.
-    For COUNT and SUM it is divided by n_H + 1, at least the lower end of its box; `fixed` puts the estimated M
-    in its place, as in `provable`.
+    For COUNT and SUM it is divided by n_H + 1, at least the lower end of its box plus 1. With `fixed` the
+    estimated M takes its place, as in `provable`.
     """
     smallest = e.count.rest.argmin(axis=-2)[..., None, :]
     up = np.take_along_axis(box.c[1], smallest, axis=-2)
