@@ -16,6 +16,7 @@ from dpxplain.render.report import report
 from dpxplain.words import numbers
 from dpxplain.words.explanations import row_sentence
 from dpxplain.words.prices import cost
+from dpxplain.words.questions import CURATOR_ONLY
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 
@@ -89,7 +90,7 @@ def test_previews_truths_budgets_and_histories_are_tables(adult, answer, questio
     ):
         assert len(assert_inert(as_html(result)).all("table")) == 1
     for truth in (answer.truth(), question.truth(), table.truth()):
-        assert "NOT PRIVATE: for the curator only" in assert_inert(truth._repr_html_()).text
+        assert CURATOR_ONLY in assert_inert(truth._repr_html_()).text
 
 
 def test_hostile_values_are_escaped_everywhere(hostile, hostile_table):
@@ -118,7 +119,7 @@ def test_the_report_tells_the_whole_story(table, question, answer, report_text):
         "counts (Gaussian)",
         "top-k selection (Gumbel)",
         "ranks (noisy binary search)",
-        f"ε = {numbers.number(epsilon(2.1, 1e-6, 1.6))} at δ = 1e-06",
+        f"ε = {numbers.number(epsilon(2.1, 1e-6, 1.6))} at δ 1e-6",
     ):
         assert part in text
     for row in table:

@@ -10,6 +10,7 @@ import nbformat
 import pytest
 
 import dpxplain as dpx
+from dpxplain.render.terminal import as_text
 
 SQL = "SELECT sex, COUNT(*) FROM adult GROUP BY sex"
 
@@ -37,7 +38,7 @@ def test_what_is_displayed_is_still_what_it_was(session: dpx.Session) -> None:
     assert isinstance(session.history, list)
     assert [entry.kind for entry in session.history] == ["query"]
     assert dpx.Schema.load(session.schema) == session.schema
-    assert str(dpx.example("adult").history).endswith("Nothing was asked yet.")
+    assert str(dpx.example("adult").history) == as_text([])
 
 
 def test_a_declared_name_cannot_inject_markup() -> None:

@@ -15,7 +15,7 @@ from dpxplain.render.terminal import as_text
 from dpxplain.render.views import view_of
 from dpxplain.render.views_results import gap_without_text
 from dpxplain.words.explanations import row_sentence
-from dpxplain.words.prices import PREPARED
+from dpxplain.words.prices import PREPARED, cost, price
 
 
 def flat(result: object) -> str:
@@ -34,11 +34,16 @@ def test_preparing_says_what_was_bought_and_for_how_much(prepared_answer):
         assert bought(result)["groups"] == "7"
         assert "103" in bought(result).values()
         assert bought(result)["noisy cells"] == f"{result.plan.cells:,}"
-    assert any(note.startswith("Cost: ρ 0.02 = counts") for note in view_of(prepared).notes)
+    assert cost(0.02, prepared.spends) in view_of(prepared).notes
     assert prepared.free
-    assert "nothing was spent now" in flat(prepared)
-    assert "nothing is spent" in flat(preview)
-    assert "Price: ρ 0.5" in flat(preview)
+    assert view_of(prepared).title == "Prepared: every explanation of this answer is now free."
+    assert view_of(prepared).lead[0] == "It was prepared before, so nothing was spent now."
+    assert view_of(preview).title == "Preview of preparing an answer: nothing is spent"
+    assert view_of(preview).lead[:-2] == price(preview.price)
+    assert view_of(preview).lead[-2].startswith("Afterwards every explanation of this answer is free, ")
+    for result in (prepared, preview):
+        assert view_of(result).title in flat(result)
+        assert all(line in flat(result) for line in view_of(result).lead)
 
 
 def test_the_table_has_a_column_that_people_understand(free_table):
@@ -97,7 +102,6 @@ def test_a_table_that_prepares_says_that_further_whys_are_free(adult):
     table = answer.why("Male", "Female").explain(k=2, rho=0.02, mechanism="marginals")
     notes = " ".join(table.finding.notes)
     assert "Every further explanation of this answer is free." in notes
-    assert table.plan.reason == "asked for by name"
     assert table.plan.reason in notes
 
 

@@ -111,12 +111,14 @@ def test_a_chart_a_title_and_a_headline_name_the_constant_as_given(answer: dpx.A
 def test_a_preview_of_a_quantile_has_no_hole(session: dpx.Session) -> None:
     preview = session.preview("SELECT g, MEDIAN(pay) FROM t GROUP BY g", 1)
     assert isinstance(preview, QueryPreview)
-    assert "unknown before asking" in expected_margin(preview)
+    assert (preview.margin, preview.margin_by_group_size) == (None, ())
+    assert "±" not in expected_margin(preview)
     several = session.preview("SELECT g, MEDIAN(pay), COUNT(*) FROM t GROUP BY g", 1)
     assert isinstance(several, QueriesPreview)
     (name, median), (_, count) = several.parts
-    assert expected_margin(median, name).startswith("MEDIAN(pay): expected interval unknown before asking")
-    assert "unknown" not in expected_margin(count)
+    assert expected_margin(median, name).startswith("MEDIAN(pay): ")
+    assert "±" not in expected_margin(median, name)
+    assert "±" in expected_margin(count)
 
 
 @pytest.mark.parametrize(

@@ -207,6 +207,6 @@ def lattice_problem(numbers: NDArray[np.float64]) -> str:
     if step >= _COARSER * spacing:
         return ""
     return (
-        f"the released numbers have a common step of 2^{math.log2(step):.0f} only, as fine as floating point, "
-        "so the numbers that can occur may depend on the true value"
+        f"the released numbers have a common step of only 2^{math.log2(step):.0f}, as fine as floating "
+        "point, so the numbers that can occur may depend on the true value"
     )

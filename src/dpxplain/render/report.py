@@ -312,7 +312,7 @@ def _cost(explanation: Explanation, story: Story | None) -> Markup:
             "p",
             f"Together {numbers.rho(total)} of the whole budget of {privacy.rho:.6g}. In other words: "
             f"(ε, δ)-differential privacy with ε = {shown_epsilon} at "
-            f"δ = {privacy.delta:g}, for {_protected(explanation)}.",
+            f"{prices.delta_text(privacy.delta)}, for {_protected(explanation)}.",
         ),
         el("p", prices.discovered_delta(privacy.delta, 2 * privacy.delta)) if schema.discovered else None,
     )

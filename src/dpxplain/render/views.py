@@ -45,7 +45,7 @@ def of_budget(budget: Budget, most: int = MOST_ROWS) -> View:
     return View(
         title="Privacy budget",
         lead=(f"{numbers.rho(budget.spent)} of {budget.limit:.6g} is spent ({_spent_share(share)}).",),
-        grid=Grid((Column(""), Column("ρ", "right"), Column(f"ε at δ = {budget.delta:g}", "right")), rows),
+        grid=Grid((Column(""), Column("ρ", "right"), Column(f"ε at {prices.delta_text(budget.delta)}", "right")), rows),
         lines=(
             prices.EPSILON,
             *(
@@ -133,7 +133,7 @@ def of_schema(schema: Schema, most: int = 1_000) -> View:
         grid=Grid(columns, rows, more=numbers.more(len(declared) - most, "column")),
         lines=(
             f"Budget: {numbers.rho(privacy.rho)}, which is ε = "
-            f"{numbers.at_most(epsilon(privacy.rho, privacy.delta))} at δ = {privacy.delta:g}. "
+            f"{numbers.at_most(epsilon(privacy.rho, privacy.delta))} at {prices.delta_text(privacy.delta)}. "
             f"Protected: {protected} ({privacy.neighbours} neighbours).",
             *((prices.DISCOVERY_DELTA.format(privacy.delta),) if schema.unknown else ()),
         ),

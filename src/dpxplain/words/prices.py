@@ -14,9 +14,8 @@ FREE_FORMULA = "Free: a formula uses only the answer you already have."
 PREPARED = "Free: this answer is prepared."
 STORED = "Free: this was asked before, and the stored result is shown."
 EPSILON = (
-    "ρ adds up over requests; ε does not. Each ε here is converted separately: the ε spent reflects "
-    "the requests actually made, and the remaining ε holds for any request. If you look at answers to decide "
-    "when to stop, rely on the ε of the limit."
+    "ρ adds up over requests; ε does not, so each ε here is converted by itself. "
+    "Whatever is asked, the ε of the limit is guaranteed."
 )
 DISCOVERY_DELTA = "Discovering values adds at most {:g} to this δ."
 QUALITY_USE = "Every answer now says how much of the data was capped or left out."
