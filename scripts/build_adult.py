@@ -60,7 +60,7 @@ def read(wheel: Path) -> pa.Table:
 
 
 def write(table: pa.Table, target: Path) -> None:
-    """One row group, dictionary pages, zstd: the same bytes every time for one version of pyarrow."""
+    """Writes one row group, dictionary pages, zstd: the same bytes each time for one version of pyarrow."""
     pq.write_table(table, target, compression="zstd", compression_level=19, use_dictionary=True)
 
 

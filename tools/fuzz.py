@@ -1,11 +1,11 @@
-"""Statements, schemas, requests and damaged ledgers by the ten thousand, bounded in time.
+"""Tries statements, schemas, requests and damaged ledgers by the ten thousand, within a time limit.
 
     make fuzz                                                  20 minutes; the seed is printed
     make fuzz FUZZ="sql --minutes 60"                          statements only
     make fuzz FUZZ="sql --seed 7 --start 1234 --count 1"       one case again
 
-Exits with 1 if anything went wrong; each failure is printed with the seed and number that reproduce it. What
-is tried and how it is judged is in tests/fuzz, where short runs with a fixed seed are part of `make test`.
+Exits with 1 if anything went wrong, and prints each failure with the seed and number that reproduce it. The
+cases and their checks are in tests/fuzz; short runs with a fixed seed are part of `make test`.
 """
 
 from __future__ import annotations

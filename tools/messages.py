@@ -30,7 +30,7 @@ _WORDS = re.compile(r"[^\W\d_]{2,}[,;:.]? +[^\W\d_]")  # two words in a row
 _SENTENCE = re.compile(r"[A-Z“{(].*[.?!]$", re.DOTALL)
 _MARKUP = re.compile(r"<[a-z/!]|[{};]\s*\n|^[\w-]+:.*;|^(SELECT|CREATE|INSERT|UPDATE|DELETE|ALTER|WITH)\b")
 _NEVER_SHOWN = ("metavar", "pattern", "rich_markup_mode")
-_LISTED_CALLS = ("Option", "Argument", "Problem")  # listed by themselves, with the commands or as a problem
+_LISTED_CALLS = ("Option", "Argument", "Problem")  # listed elsewhere, with the commands or as a problem
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class _Reader:
                 yield node
 
     def _outermost_texts(self, node: ast.AST) -> Iterator[ast.expr]:
-        """Texts outside of docstrings, errors and help, each as large as it is written."""
+        """Texts outside of docstrings, errors and help, each as one whole expression."""
         if isinstance(node, ast.Call) and _last_name(node.func) in (*self._makers, *_LISTED_CALLS):
             return
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
@@ -177,7 +177,7 @@ class _Reader:
             yield from self._outermost_texts(child)
 
     def _has_text(self, node: ast.expr) -> bool:
-        """Whether an expression is a text as written: a literal, an f-string, a sum of these or a choice."""
+        """Whether an expression is a text: a literal, an f-string, a sum of these or a choice."""
         match node:
             case ast.Constant(value=str(text)):
                 return bool(text)

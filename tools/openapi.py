@@ -1,4 +1,4 @@
-"""Prints the server's OpenAPI document, of which `make types` makes the page's types."""
+"""Prints the server's OpenAPI document, from which `make types` generates the page's types."""
 
 from __future__ import annotations
 

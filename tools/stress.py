@@ -1,10 +1,10 @@
-"""Repeats the tests until chance would show: `make test-stress MINUTES=55`.
+"""Repeats the tests to find failures that depend on chance: `make test-stress MINUTES=55`.
 
-The whole suite (without `slow`) runs four times, and the tests that draw unseeded noise or start a process
-fifty times; then, as often as the time allows, those of them that are `slow`, and the other slow tests. Half
-of each is on a machine kept busy by four processes. The order of the tests is random. Each failure is printed
-with its message when it happens, and at the end again with the seed of its order and the command that repeats
-it. Exits with 1 if any test failed, with 2 if the time was too short for the first two parts.
+The whole suite (without `slow`) runs four times. The tests that draw unseeded noise or start a process run
+fifty times. Then, as often as the time allows, those of them that are `slow` run, and the other slow tests.
+Half of the runs are on a machine kept busy by four processes. The order of the tests is random. Each failure
+is printed with its message when it happens, and again at the end with the seed of its order and the command
+that repeats it. Exits with 1 if any test failed, with 2 if the time was too short for the first two parts.
 
 pytest loads this file as a plugin too (`-p stress`), which reports the failures.
 """
@@ -31,8 +31,8 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 BUSY_PROCESSES = 4
 SUITES, ROUNDS = 4, 50
-SLOWER_WHEN_BUSY = 1.8  # a first guess at how much longer a run takes, until one was measured
-WORKERS = {False: 3, True: 8}  # by whether the machine is busy; they share it with the four
+SLOWER_WHEN_BUSY = 1.8  # a first guess at how much longer a run takes, until a run was measured
+WORKERS = {False: 3, True: 8}  # by whether the machine is busy with the four other processes
 CHANCE = "(draws or process)"
 REPETITION = r"-?\d+-\d+\]$"  # what pytest-repeat adds to a name
 LITTLE_KEPT = ("-p", "no:cacheprovider", "-o", "tmp_path_retention_policy=failed")  # folders may be in memory
@@ -52,7 +52,7 @@ class Part:
     required: bool = True
     done: int = 0
     runs: int = 0
-    seconds: dict[bool, float] = field(default_factory=dict)  # per repetition, of the latest run, by busy
+    seconds: dict[bool, float] = field(default_factory=dict)  # per repetition in the latest run, by busy
 
     @property
     def busy(self) -> bool:
@@ -102,7 +102,7 @@ def busy_machine(busy: bool) -> Iterator[None]:
 
 
 def places(part: Part) -> list[list[str]]:
-    """The test files of a part; those of the page apart, as Playwright keeps an event loop in its process."""
+    """The test files of a part; the page's apart, because Playwright keeps an event loop in its process."""
     command = [*PYTEST, "tests", "--collect-only", "-q", "-m", part.select]
     lines = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     files = sorted({line.partition(":")[0] for line in lines if line.startswith("tests/")})
@@ -122,7 +122,7 @@ def pytest_runtest_logreport(report: Any) -> None:
 def run_pytest(
     part: Part, count: int, seed: int, deadline: float, groups: list[list[str]]
 ) -> tuple[list[Failure], bool]:
-    """One run of a part, its groups of files beside each other: what failed, and whether it ended in time."""
+    """Runs a part once, its groups of files in parallel: what failed, and whether it ended in time."""
     failed, ended = [], True
     with tempfile.TemporaryDirectory() as folder:
         started = []
@@ -154,7 +154,7 @@ def run_pytest(
 
 
 def wait(process: subprocess.Popen[bytes], deadline: float) -> int | None:
-    """The exit code of a pytest process, or nothing if it was stopped at the deadline."""
+    """The exit code of a pytest process, or None if it was stopped at the deadline."""
     try:
         return process.wait(max(1.0, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
@@ -163,7 +163,7 @@ def wait(process: subprocess.Popen[bytes], deadline: float) -> int | None:
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """Ends a pytest process and its workers, in an orderly way if they let it."""
+    """Ends a pytest process and its workers, by force if they do not end in time."""
     process.send_signal(signal.SIGINT)
     try:
         process.wait(60)
@@ -173,7 +173,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def failures(report: Path, busy: bool, seed: int, options: list[str]) -> list[Failure]:
-    """What the plugin has noted; names are without the number of the repetition."""
+    """The failures that the plugin noted; test names are without the number of the repetition."""
     failed = []
     for line in report.read_text(encoding="utf-8").splitlines() if report.exists() else []:
         noted = json.loads(line)

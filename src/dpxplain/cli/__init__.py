@@ -26,8 +26,8 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-# Hundreds of thousands of objects are made by imports, and live to the end: looking through them for
-# garbage after every 700 takes an eighth of a command's time.
+# Imports create hundreds of thousands of objects that live to the end. Searching them for garbage after every
+# 700 allocations takes an eighth of a command's time.
 _ALLOCATIONS_BETWEEN_COLLECTIONS = 100_000
 
 
@@ -39,8 +39,8 @@ def main() -> NoReturn:
     from dpxplain.cli.command_line import main
 
     code = main(sys.argv[1:])
-    if "duckdb" not in sys.modules:  # its binding would report every object that is left as a leak
-        gc.freeze()  # what is left ends with the process, so that the interpreter need not search it
+    if "duckdb" not in sys.modules:  # otherwise its binding would report every remaining object as a leak
+        gc.freeze()  # the interpreter need not search the remaining objects at exit
     sys.exit(code)
 
 

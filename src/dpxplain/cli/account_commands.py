@@ -61,7 +61,7 @@ def history(place: Place, limit: Limit = 100, whole: Whole = False, as_json: o.J
         return
     from dpxplain.render.terminal import history_table
 
-    # A pager only at a terminal, for a history that is longer than one page.
+    # Use a pager only at a terminal, for a history that is longer than one page.
     paged = whole and len(pages) > 1 and OUT.is_terminal
     with OUT.pager(styles=True) if paged else nullcontext():
         OUT.print(history_table(page.entries))
@@ -71,7 +71,7 @@ def history(place: Place, limit: Limit = 100, whole: Whole = False, as_json: o.J
 
 
 def _newest(ledger: Session | WorkspaceLedger, limit: int) -> HistoryPage:
-    """The newest lines, from as many pages as they take."""
+    """The newest lines, read from as many pages as needed."""
     entries: list[Entry] = []
     for page in ledger.history_pages(min(limit, _LARGEST_PAGE)):
         entries = page.entries + entries

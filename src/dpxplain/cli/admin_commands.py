@@ -79,7 +79,7 @@ def create_token(
         if dataset is not None and rho is not None:
             from dpxplain.ledger.credentials import check_new_token
 
-            # Check first: if either is refused, neither is written.
+            # Both are checked first: if one is refused, neither is written.
             check_new_token(name, role, until)
             ledger.grant(dataset, name, rho, reason="with the first token", by=curator)
         id, text = ledger.tokens.create(name, role, expires=until, by=curator)
@@ -317,7 +317,7 @@ def _show_allowances(place: str | None, dataset: str, as_json: bool) -> None:
 
 
 def _print_failures(dataset: str, analyst: str, failures: Counter[Ending]) -> None:
-    """Says why an analyst is or will be blocked, and what lets them measure again."""
+    """Prints why an analyst is or will be blocked, and how to unblock them."""
     from dpxplain.server.config import Limits
 
     most = Limits().failures

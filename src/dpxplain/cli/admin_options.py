@@ -72,9 +72,9 @@ def ledger_at(
     anchor: str | None = None,
     is_recovery: bool = False,
 ) -> Iterator[SQLLedger]:
-    """The ledger that `--ledger` names or the common rule finds; a missing one is begun only if `create`.
+    """The ledger that `--ledger` names or the common rule finds. Creates a missing ledger only if `create`.
 
-    An empty ledger that its anchor contradicts is opened only if `is_recovery`.
+    If a ledger is empty but its anchor is not, it is opened only if `is_recovery`.
     """
     from dpxplain.ledger.address import find_ledger
     from dpxplain.ledger.ledger import open_ledger
@@ -151,6 +151,6 @@ def excerpt(details: object) -> str:
 
 
 def show_help(context: typer.Context) -> None:
-    """Prints the group's help if no command of it was named."""
+    """Prints the group's help if no command was named."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

@@ -188,7 +188,7 @@ def preview(
 
 
 def _refuse_prices(rho: float | None, epsilon: float | None, mechanism_options: o.MechanismOptions) -> None:
-    """Refuses a price beside a precision, which decides the price."""
+    """Raises if a price is given together with a precision, which determines the price."""
     is_priced = rho is not None or epsilon is not None
     if is_priced or replace(mechanism_options, mechanism="auto") != o.MechanismOptions():
         raise BadRequest(

@@ -1,5 +1,5 @@
-"""`dpxplain audit`: the audit log shown, verified, and anchored outside of the ledger; and the privacy
-promise tested from outside, on made-up neighbouring tables.
+"""`dpxplain audit`: shows, verifies and anchors the audit log, and tests the privacy promise from outside, on
+made-up neighbouring tables.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def verify_audit(
 
 
 def _last_verified(ledger: SQLLedger, key: Path) -> Anchor | None:
-    """Where a long log was last found intact, if it goes on from there; a warning if it does not."""
+    """The position where a long log was last found intact. Warns and returns None if it does not continue."""
     from dpxplain.ledger.anchor import last_verified
 
     since = last_verified(key, ledger.anchor())
@@ -199,7 +199,7 @@ def anchor_audit(
     from dpxplain.ledger.anchor import make_key, read_anchor, read_key, write_anchor
 
     place_of_key = key.expanduser()
-    with ledger_at(place) as ledger:  # before the key: a wrong address must leave none behind
+    with ledger_at(place) as ledger:  # before the key, so that a wrong address creates no key
         if not file.exists():
             make_key(place_of_key)
         secret = read_key(place_of_key)
@@ -222,7 +222,7 @@ def anchor_audit(
 
 
 def _print_anchor(anchor: Anchor, intact: bool) -> None:
-    """Prints the anchor with its age: an old one agrees with an old copy of the ledger."""
+    """Prints the anchor with its age, because an old anchor agrees with an old copy of the ledger."""
     age = f"made {anchor.time[:16].replace('T', ' ')} UTC, {_age_text(anchor.age)}"
     if intact:
         note(f"The log continues from the anchor at record {anchor.records:,}, {age}.")

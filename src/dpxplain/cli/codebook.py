@@ -22,7 +22,7 @@ _LOW, _HIGH = ("low", "min", "minimum", "lower"), ("high", "max", "maximum", "up
 
 @dataclass
 class CodedColumn:
-    """What a code book says of one column."""
+    """What a code book says about one column."""
 
     label: str = ""
     values: dict[str, str] = field(default_factory=dict)  # each value as text, with its label
@@ -30,7 +30,7 @@ class CodedColumn:
 
     @property
     def has_domain(self) -> bool:
-        """Whether it says which values there can be."""
+        """Whether the code book says which values the column can have."""
         return bool(self.values or self.bounds)
 
     def typed_values(self, kind: str) -> list[bool | int | str]:
@@ -50,7 +50,7 @@ class CodedColumn:
         return typed
 
     def value_labels(self, kind: str) -> dict[str, str]:
-        """The labels by their values, which are written as a schema writes them."""
+        """The labels, by value as a schema writes it."""
         labelled = zip(self.typed_values(kind), self.values.values(), strict=True)
         return {_text(value): text for value, text in labelled if text}
 
@@ -79,7 +79,7 @@ def read_codebook(path: Path) -> Codebook:
 
 
 def check_names(book: Codebook, names: Collection[str]) -> None:
-    """Refuses a code book of another table."""
+    """Raises if the code book is for another table."""
     if book and book.keys().isdisjoint(names):
         raise SourceError(
             "The code book names no column of the data.",

@@ -1,6 +1,6 @@
-"""What a Tab completes: public things only, read from the schema and the ledger.
+"""Completions for the Tab key: public words only, read from the schema and the ledger.
 
-On any error it offers nothing: a message would appear in the middle of the command line.
+On an error there are no completions, because a message would appear in the middle of the command line.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def complete_example(incomplete: str) -> list[str]:
 
 
 def _beginning(incomplete: str, words: Iterable[str]) -> list[str]:
-    """The words with this beginning, without those that the shell would split."""
+    """The words with this beginning, except those that the shell would split."""
     return [word for word in words if word.startswith(incomplete) and _NEEDS_NO_QUOTES.fullmatch(word)]
 
 

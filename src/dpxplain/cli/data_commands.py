@@ -66,7 +66,7 @@ class DataReport:
     declared: str
     versions: list[DataVersion]
     digest: ContentDigest | None
-    """Of the present data; None if there is no file to read."""
+    """The digest of the present data; None if there is no file to read."""
 
     @property
     def fitting(self) -> list[str]:
@@ -164,7 +164,7 @@ data_app.command("accept")(o.flat(accept))
 
 @contextmanager
 def _opened(place: Place, ledger: str | None, *, read_only: bool = False) -> Iterator[SQLLedger]:
-    """The ledger; where a workspace was never used, an empty one for `read_only`."""
+    """The ledger; for `read_only`, an empty one if the workspace was never used."""
     from dpxplain.cli.read_only_workspace import open_workspace_ledger
     from dpxplain.ledger.address import find_ledger
 
@@ -275,9 +275,9 @@ def _declare(file: Path, version: str) -> None:
         f"Cannot edit {file}.",
         remedy=f"Add this line below [table] yourself: version = {json.dumps(version)}",
     )
-    file = file.resolve()  # a link stays one
+    file = file.resolve()  # so that a link is not replaced
     try:
-        text = file.read_bytes().decode()  # line ends are kept
+        text = file.read_bytes().decode()  # keeps the line ends
         edited = with_version(text, version)
         before, after = (Schema.load(tomllib.loads(part)).model_dump() for part in (text, edited))
         before["table"]["version"] = version

@@ -12,10 +12,10 @@ from datetime import date, datetime, time, timedelta
 from itertools import pairwise
 
 FEW_BINS = 10
-_UNEVEN, _THIN, _ENOUGH = 0.35, 0.0025, 0.02  # shares of the rows in one bin
-_FEW_VALUES = 20  # with fewer different values, bins of equal width stay whether or not they hold one
+_UNEVEN, _THIN, _ENOUGH = 0.35, 0.0025, 0.02  # limits on the share of the rows in one bin
+_FEW_VALUES = 20  # with fewer different values, bins of equal width stay, even empty ones
 _MOST_YEARS = 60
-# What a column of that name counts by public knowledge: the first and the last number.
+# The first and last number that a column with this name has, by public knowledge.
 _CALENDAR = {
     r"(.*_)?(month|mon|mth)(_?(of_?year|no|nr|num|number))?": [(1, 12)],
     r"(.*_)?(day|dom|mday)(_?of_?month)?": [(1, 31)],
@@ -36,7 +36,7 @@ _NAMES = (
 
 
 def calendar_values(name: str, low: float, high: float) -> list[int] | None:
-    """All values of a part of the calendar that the column's name says it is, if its numbers agree.
+    """All values of the part of the calendar in the column's name, if the column's numbers fit it.
 
     >>> calendar_values("hour", 5, 23) == list(range(24)), calendar_values("hour", 5, 100)
     (True, None)
@@ -66,10 +66,10 @@ def calendar_names(values: Sequence[object]) -> list[str] | None:
 
 
 def drafted_edges(low: float, high: float, whole: bool, quantiles: Sequence[float]) -> list[float]:
-    """Round edges that hold the whole range: of equal width, or closer together where most rows are."""
+    """Round edges that cover the whole range: of equal width, or closer together where most rows are."""
     edges = round_edges(low, high, whole)
     if low == 0 and len(edges) > 2 and whole:
-        edges[:2] = [-1.0]  # zero joins the first bin; nobody would write (-10, 0] for it
+        edges[:2] = [-1.0]  # zero joins the first bin, because nobody would write (-10, 0] for it
     if len(set(quantiles)) <= _FEW_VALUES:
         return edges
     even = _without_thin(edges, quantiles)
@@ -79,8 +79,8 @@ def drafted_edges(low: float, high: float, whole: bool, quantiles: Sequence[floa
 
 
 def round_edges(low: float, high: float, whole: bool) -> list[float]:
-    """About ten bins on round numbers that hold the whole range; the lowest edge lies below `low`, since bins
-    are open there.
+    """Edges of about ten bins at round numbers that cover the whole range. The lowest edge is below `low`,
+    because bins exclude their lower edge.
 
     >>> round_edges(17, 90, whole=True)
     [10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0]
@@ -94,7 +94,7 @@ def round_edges(low: float, high: float, whole: bool) -> list[float]:
         width = _round_up(max(spread / FEW_BINS, 1.0 if whole else 0.0))
     first = math.ceil(low / width) - 1
     last = max(math.ceil(high / width), first + 1)
-    last += last * width < high  # where the quotient was rounded to zero
+    last += last * width < high  # needed if the quotient was rounded to zero
     # Rounding the product to the digits of the width gives 0.3, not 0.30000000000000004.
     digits = 1 - math.floor(math.log10(width))
     edges = [round(i * width, digits) if digits > 0 else float(i * width) for i in range(first, last + 1)]
@@ -108,7 +108,7 @@ def _round_up(width: float) -> float:
 
 
 def _uneven_edges(low: float, high: float, quantiles: Sequence[float]) -> list[float]:
-    """Edges at 0, ±1, ±2, ±5, ±10, ..., so that every bin holds a few percent; empty where that makes one."""
+    """Edges at 0, ±1, ±2, ±5, ±10, ..., so that every bin holds a few percent; empty if this gives one."""
     size = max(abs(low), abs(high))
     powers = range(math.floor(math.log10(size)) - 4, math.floor(math.log10(size)) + 2)
     steps = [float(f"{m * 10.0**p:.12g}") for p in powers for m in (1, 2, 5)]
@@ -128,7 +128,7 @@ def _uneven_edges(low: float, high: float, quantiles: Sequence[float]) -> list[f
 
 
 def _without_thin(edges: list[float], quantiles: Sequence[float]) -> list[float]:
-    """The edges with each bin that holds hardly a row joined to the next one."""
+    """The edges, with each bin that has hardly any rows joined to the next bin."""
     kept_edges = [edges[0]]
     for edge in edges[1:-1]:
         if min(_shares([kept_edges[-1], edge, math.inf], quantiles)) >= _THIN:
@@ -145,13 +145,13 @@ _MOST_BINS, _MOST_WEEKS = 24, 9
 _DAY = timedelta(days=1)
 _MONTHS = {1: "month", 3: "quarter", 12: "year", 60: "5 years", 120: "10 years", 600: "50 years"}
 EARLIEST, LATEST = datetime(1000, 1, 1), datetime(9000, 1, 1)
-"""Dates beyond them stand for something else: unknown, or for ever."""
+"""Dates outside these have another meaning, such as unknown or for ever."""
 
 
 def drafted_dates(first: datetime, last: datetime, whole_days: bool) -> tuple[str, list[str]]:
-    """What a bin holds, and edges (as ISO text) of bins that hold all moments from `first` to `last`.
+    """The period of a bin, and the edges (as ISO text) of bins that hold all moments from `first` to `last`.
 
-    A bin is open at its lower edge, so a month of whole days begins with the last day of the month before.
+    A bin excludes its lower edge, so for whole days the edge of a month is the last day of the month before.
 
     >>> drafted_dates(datetime(2013, 1, 1), datetime(2013, 3, 30), whole_days=True)
     ('month', ['2012-12-31', '2013-01-31', '2013-02-28', '2013-03-31'])
@@ -159,8 +159,8 @@ def drafted_dates(first: datetime, last: datetime, whole_days: bool) -> tuple[st
     ('day', ['2013-01-01', '2013-01-02', '2013-01-03', '2013-01-04'])
     """
     hour = timedelta(hours=1)
-    shift = _DAY if whole_days else timedelta()  # a day is in the bin that its end is in
-    # The first moment of a period would be in the bin before: that of all moments is let in by a lower edge.
+    shift = _DAY if whole_days else timedelta()  # a day belongs to the bin that contains its end
+    # The first moment of a period belongs to the bin before. For `first` itself, the lowest edge is lowered.
     after = first + (shift or timedelta(microseconds=1))
     period, starts = _starts(after, max(last + shift, after), least=_DAY if whole_days else hour)
     edges = [start - shift for start in starts]
@@ -189,7 +189,7 @@ def _starts(first: datetime, last: datetime, least: timedelta) -> tuple[str, lis
 
 
 def _whole_months(first: datetime, last: datetime, months: int) -> list[datetime]:
-    """The starts of periods of as many months, from before `first` to `last` or later."""
+    """The starts of periods of `months` months, from before `first` to `last` or later."""
     begin = _month(first) // months
     begin -= _of_month(begin * months) == first
     end = -(-(_month(last) + (_of_month(_month(last)) < last)) // months)

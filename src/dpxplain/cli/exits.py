@@ -16,7 +16,7 @@ from dpxplain.cli.screen import ERR, Declined, emit
 from dpxplain.errors import BadRequest, BudgetExhausted, DPXPlainError, InternalError, QueryRefused
 
 OK, INTERNAL, BAD_REQUEST, EXHAUSTED, WARNED, VIOLATED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
-PIPE_CLOSED = 141  # what a shell shows for any command whose reader has left
+PIPE_CLOSED = 141  # what a shell reports for a command whose reader has exited
 
 _MARGIN = "  "
 
@@ -27,7 +27,7 @@ def report(error: BaseException, *, as_json: bool, debug: bool) -> int:
         emit("interrupted", message=_interruption(error))
         return INTERRUPTED
     if isinstance(error, Declined | KeyboardInterrupt | typer.Abort):
-        # Typer aborts a prompt at the end of input, with the cursor still behind the prompt.
+        # At the end of input Typer aborts a prompt, with the cursor still on the prompt's line.
         ERR.print(("\n" if isinstance(error, typer.Abort) else "") + _interruption(error), style="yellow")
         return INTERRUPTED
     ours = _as_dpxplain_error(error)
@@ -54,7 +54,7 @@ def _as_dpxplain_error(error: BaseException) -> DPXPlainError:
 
 
 def _usage_remedy(message: str, command: str) -> str:
-    """The remedy for a limit in ε, which only requests take."""
+    """The remedy for an option in ε where only ρ is accepted: ε is for requests."""
     mistake, _, offered = message.partition("(")
     if "--eps" in mistake and "--epsilon" not in offered:
         return (

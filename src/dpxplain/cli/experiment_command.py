@@ -79,7 +79,7 @@ def experiment(
 
 
 def _clone() -> Path:
-    """The repository that this package was installed from in place, or around the current folder."""
+    """The repository that this package runs from, or the one that contains the current folder."""
     here = Path.cwd()
     for root in (Path(__file__).resolve().parents[3], here, *here.parents):
         if (root / "experiments" / "__main__.py").is_file() and _is_ours(root / "pyproject.toml"):

@@ -98,7 +98,7 @@ def _explain(
     ) as session:
         with progress.running("Explaining"):
             rho, epsilon = price
-            if price == (None, None):  # at the price shown, which is nothing if the answer is prepared
+            if price == (None, None):  # use the price shown, which is free if the answer is prepared
                 rho = preview.price.rho or None
             table = typed.ask(session, place).explain(**arguments, rho=rho, epsilon=epsilon)
             table = table.sorted_by_influence() if by_influence else table
@@ -203,7 +203,7 @@ def story(
 def preview_explanation(
     question: Question, rho: float | None, epsilon: float | None, **arguments: Any
 ) -> ExplanationPreview:
-    """The price of an explanation; if none is given, it is free for a prepared answer and else ρ 0.5."""
+    """The preview of an explanation. Without a price it is free for a prepared answer, otherwise ρ 0.5."""
     from dpxplain.errors import ExplanationError
 
     if rho is None and epsilon is None:
@@ -216,7 +216,7 @@ def preview_explanation(
 
 
 def check_writable(path: Path) -> None:
-    """Refuses a report that cannot be written, before anything is spent."""
+    """Raises if the report cannot be written. Called before anything is spent."""
     from dpxplain.model.display import check_report_name
 
     check_report_name(path)

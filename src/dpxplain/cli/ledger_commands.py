@@ -1,4 +1,4 @@
-"""`dpxplain ledger`: whether the ledger is the one that was charged, its backups, and declared losses."""
+"""`dpxplain ledger`: creates, checks, backs up and restores a ledger, and declares losses."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def restore(
 
     find_ledger(place)  # so that a wrong address fails at once
     with (
-        verified_backup(file) as backup,  # before a ledger is made for it
+        verified_backup(file) as backup,  # before a ledger is created for it
         ledger_at(place, create=True, anchor=anchor, is_recovery=True) as ledger,
     ):
         records = ledger.anchor().records
@@ -201,7 +201,7 @@ def declare_loss(
     is_anchored = anchor_file is not None and anchor_file.exists()  # then the ledger itself may be gone
     if dry_run and is_anchored and path is not None and not path.exists():
         with closing(open_ledger(None, create=True, anchor=anchor_file, is_recovery=True)) as ledger:
-            lost = ledger.recovery.losses(everything=everything)  # of an empty ledger; none is made for it
+            lost = ledger.recovery.losses(everything=everything)  # no ledger file is created
     elif dry_run:
         with ledger_at(place, anchor=anchor, is_recovery=True) as ledger:
             lost = ledger.recovery.losses(everything=everything)

@@ -1,4 +1,4 @@
-"""What a catalog or other tools' metadata (CSVW-EO of lomas, SmartNoise SQL) say of a table; no row."""
+"""Reads what a catalog or other tools' metadata (CSVW-EO of lomas, SmartNoise SQL) say about a table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KEYS = ("keyValues", "key_values", "keys", "publicKeys", "categories", "enum")
 
 @dataclass
 class DescribedColumn:
-    """What metadata say of one column."""
+    """What metadata say about one column."""
 
     name: str
     kind: str = ""
@@ -36,15 +36,15 @@ class DescribedColumn:
     null: bool = False
     label: str = ""
     value_labels: Mapping[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)  # what has no counterpart in a schema
+    notes: list[str] = field(default_factory=list)  # settings that a schema does not have
 
 
 @dataclass
 class Description:
-    """What metadata say of one table."""
+    """What metadata say about one table."""
 
     name: str
-    origin: str  # what it was read from, in words
+    origin: str  # where it was read from, in words
     source: str | None = None
     unit: str | None = None
     max_rows: int | None = None
@@ -59,7 +59,7 @@ def is_metadata(path: str) -> bool:
 
 
 def read_metadata(address: str, kind: str | None = None) -> Description:
-    """The description in a file, of the table named behind :: if it has several."""
+    """The description of a table in a file; if it has several, of the one named after ::."""
     file, _, table = address.partition("::")
     path = Path(file)
     raw = _parsed(path)
@@ -73,7 +73,7 @@ def read_metadata(address: str, kind: str | None = None) -> Description:
 
 
 def described_catalog(catalog: CatalogTable, origin: str) -> Description:
-    """A table as its database's catalog has it: names and types only."""
+    """The description of a table from its database's catalog: names and types only."""
     columns = [
         DescribedColumn(column.name, column.kind, whole=column.whole, null=column.nullable)
         for column in catalog.columns
@@ -111,7 +111,7 @@ def _unknown(path: Path) -> BadRequest:
 
 
 def _plain(node: Any) -> dict[str, Any]:
-    """Keys without their prefix: csvw-eo:bounds.maxLength and maxLength are one."""
+    """The node with keys without their prefix: csvw-eo:bounds.maxLength and maxLength are the same."""
     items = node.items() if isinstance(node, Mapping) else ()
     return {str(key).rpartition(":")[2].rpartition(".")[2]: value for key, value in items}
 
@@ -162,7 +162,7 @@ def _csvw_column(column: Mapping[str, Any]) -> DescribedColumn:
 
 
 def _partitioned(column: DescribedColumn, partitions: Sequence[Mapping[str, Any]]) -> None:
-    """Public partitions: values, or intervals that follow one another."""
+    """Adds public partitions to the column: values, or adjacent intervals."""
     if all("partitionValue" in part for part in partitions):
         column.values = [part["partitionValue"] for part in partitions]
         return
@@ -216,7 +216,7 @@ def _from_smartnoise(raw: Mapping[str, Any], path: Path, table: str) -> Descript
 
 
 def _smartnoise_tables(raw: Mapping[str, Any], path: Path) -> Iterable[tuple[str, Mapping[str, Any]]]:
-    """Tables by schema.table; a file of lomas before CSVW is one table with `columns`."""
+    """The tables, named schema.table. A lomas file from before CSVW is one table with `columns`."""
     if isinstance(raw.get("columns"), Mapping):
         yield path.stem.removesuffix("_metadata"), raw
         return

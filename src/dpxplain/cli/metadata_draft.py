@@ -1,4 +1,4 @@
-"""A schema's draft from what a catalog or other tools' metadata say of a table. No row is read for it."""
+"""Drafts a schema from what a catalog or other tools' metadata say about a table. Reads no row."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ of them with public knowledge before you use or share this file."""
 
 
 def draft_described(described: Description, rho: float, codebook: Codebook | None = None) -> Draft:
-    """The draft of a described table; columns without a domain are commented out, or to be discovered.
+    """The draft for a described table. Columns without a domain are commented out, or declared for discovery.
 
-    What a code book lists is declared as it lists it, whatever the metadata say.
+    What a code book lists takes precedence over the metadata.
     """
     book = codebook or {}
     check_names(book, [column.name for column in described.columns])
@@ -67,7 +67,7 @@ def draft_described(described: Description, rho: float, codebook: Codebook | Non
 
 
 def _with_code(column: DescribedColumn, coded: CodedColumn | None) -> DescribedColumn:
-    """The column with what the code book says of it, if it is there."""
+    """The column with what the code book says about it, if anything."""
     if coded is None:
         return column
     labelled = replace(column, label=coded.label or column.label)
@@ -152,7 +152,7 @@ def _privacy(described: Description, rho: float) -> Table:
 
 
 def _loaded(text: str) -> Schema | None:
-    """The draft as a schema; None while no column has a domain, as after a catalog that tells types only."""
+    """The draft as a schema; None if no column has a domain, as from a catalog, which has only types."""
     declared = tomllib.loads(text)
     if all(column.get("values") == DISCOVER for column in declared.get("columns", {}).values()):
         return None

@@ -322,7 +322,7 @@ class MechanismOptions:
 
 
 def check_priced(rho: float | None, epsilon: float | None) -> None:
-    """Refuses a command that spends and has no price."""
+    """Raises if a command that spends has no price."""
     if rho is None and epsilon is None:
         raise BadRequest(
             "This command needs a price: --rho or --epsilon.",
@@ -360,7 +360,7 @@ def flat(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _columns(texts: Sequence[str] | None, schema: Schema) -> list[str] | None:
-    """The columns in `--attributes a,b`; a column whose own name has a comma is taken whole."""
+    """The columns in `--attributes a,b`. A column whose own name has a comma is not split."""
     if not texts:
         return None
     names = [name for text in texts for name in ([text] if text in schema.columns else text.split(","))]

@@ -1,6 +1,6 @@
 """A workspace without its data: budget, history, stored answers and prices.
 
-Opens no data, so it is quick however large they are, and it measures nothing.
+It opens no data, so it is quick however large they are, and it measures nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WorkspaceLedger:
-    """The part of a session that only the ledger is needed for."""
+    """The part of a session that needs only the ledger."""
 
     ledger: SQLLedger
     name: str
@@ -37,7 +37,7 @@ class WorkspaceLedger:
 
 
 def open_workspace_ledger(schema: Schema, workspace: str | Path | None) -> WorkspaceLedger:
-    """The workspace's ledger, with the data set entered if it is new there; none is created to be read."""
+    """The workspace's ledger, with the data set registered; in memory if the workspace was never used."""
     address = find_ledger(workspace=workspace)
     if address.is_unused:
         ledger = open_ledger(None)
@@ -57,12 +57,12 @@ def read_only_session(
     workspace: str | Path | None,
     source: str | Path | Sequence[str | Path] | None = None,
 ) -> Session:
-    """A session on what the workspace's ledger already holds; public tables are found in `folder`.
+    """A session on what the workspace's ledger already holds. Public tables are read from `folder`.
 
-    If the files of `source` are there, they must be those that were answered from; they are read only if
-    their size and times cannot tell.
+    If the files of `source` exist, they must be those that the answers came from. Their content is read only
+    if size and times cannot tell.
     """
-    # Only here: the budget and the history do not wait for the parts of the library that explain.
+    # Imported here, so that budget and history need not load the parts of the library that explain.
     from dpxplain.engines.opening import source_state
     from dpxplain.engines.public_tables import with_public_tables
     from dpxplain.phases.dataset import OpenDataset
@@ -73,7 +73,7 @@ def read_only_session(
     from dpxplain.session import Session
 
     table, ledger = schema.table, open_workspace_ledger(schema, workspace).ledger
-    schema = with_public_tables(with_discovered(schema, ledger), folder)  # some have a discovered key
+    schema = with_public_tables(with_discovered(schema, ledger), folder)  # some tables have a discovered key
     state = None if source is None else source_state(source, schema)
     version_check = None if state is None else VersionCheck(ledger.versions, table.name, table.version, state)
     return Session(

@@ -285,7 +285,7 @@ def privacy_in_words(privacy: Privacy) -> str:
 def family_sizes(declared: Schema) -> dict[int, int]:
     """The number of conditions over all discrete columns, by their conjuncts."""
     sizes = [len(column.domain) for column in declared.columns.values() if column.domain is not None]
-    counts = [1, 0, 0, 0]  # of the choices of n columns, with one value of each
+    counts = [1, 0, 0, 0]  # by n: the number of ways to choose n columns and a value of each
     for size in sizes:
         counts = [1, *(count + fewer * size for fewer, count in pairwise(counts))]
     return {n: counts[n] for n in (1, 2, 3) if n <= len(sizes)}

@@ -1,8 +1,8 @@
 """A first draft of a schema, from what the columns look like, for the curator to review.
 
-A domain read from data says what is in the data: declaring it unreviewed can reveal a person (the only one
-with a rare value, the highest earner). So a draft rounds outwards, leaves doubtful columns commented out, and
-says loudly what is left to do.
+A domain read from data reveals what is in the data. Declaring it without review can reveal a person (the only
+one with a rare value, or the highest earner). So a draft rounds outwards, comments out doubtful columns, and
+says clearly what is left to do.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ RHO_COMMENT = "the budget for all queries together, for ever"
 DELTA_COMMENT = "dpxplain converts between rho and epsilon at this delta"
 UNIT_COMMENT = "each row is one person; if not, name the column of the person id and add max_rows = 3"
 _LINE = 100
-_LEAST = 1e-100  # smaller or larger numbers than this and its inverse are no measurements
+_LEAST = 1e-100  # numbers below this or above its inverse are not measurements
 _MOST_AGES = 120
-_FEW_NUMBERS = 10  # so many different whole numbers, each in several rows, are categories
-_SHORT = 30  # a longer list is marked as one to be confirmed
+_FEW_NUMBERS = 10  # up to this many different whole numbers, each in several rows, are categories
+_SHORT = 30  # a longer list is marked for confirmation
 
 
 @dataclass(frozen=True)
@@ -74,10 +74,10 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Draft:
-    """TOML text that Schema.load accepts, what it leaves out, and what may be the privacy unit."""
+    """The draft as TOML text, the columns that it leaves out, and those that may be the privacy unit."""
 
     text: str
-    schema: Schema | None  # None where the curator has to declare a domain first
+    schema: Schema | None  # None if the curator must declare a domain first
     left_out: tuple[LeftOut, ...]
     units: tuple[UnitCandidate, ...] = ()
 
@@ -85,9 +85,9 @@ class Draft:
 def draft_schema(
     columns: Sequence[ColumnProfile], source: str | list[str], rho: float, codebook: Codebook | None = None
 ) -> Draft:
-    """The draft for a source or several files, named relative to where the schema file will lie.
+    """The draft for a source or several files, named relative to the folder of the future schema file.
 
-    What a code book lists is declared as it lists it, whatever the data hold.
+    What a code book lists takes precedence over the data.
     """
     book = codebook or {}
     check_names(book, [column.name for column in columns])
@@ -111,14 +111,14 @@ def draft_schema(
 
     text = written(table)
     schema = _loaded(text)
-    if not _can_be_queried(schema):  # a file called order.csv, say
+    if not _can_be_queried(schema):  # for example, a file called order.csv
         text = written(f"{table}_data")
         schema = _loaded(text)
     return Draft(text, schema, left_out, units)
 
 
 def source_for(data: str, output: Path | None) -> str:
-    """How a schema at `output` names the data: relative to its own folder."""
+    """The name of the data in a schema at `output`: relative to the schema's folder."""
     folder = output.absolute().parent if output is not None else Path.cwd()
     try:
         return Path(os.path.relpath(data, folder)).as_posix()
@@ -187,7 +187,7 @@ def _privacy(rho: float, units: Sequence[UnitCandidate]) -> Table:
 
 
 def _unit_proposal(unit: UnitCandidate) -> tuple[str, ...]:
-    """What the curator reads and may uncomment where a column looks like the key of a person."""
+    """Comment lines about a column that looks like a person's key; the curator may uncomment them."""
     name = tomlkit.item(unit.column).as_string()
     return (
         f"{name} may tell people apart: about {unit.values:,} values in {unit.rows:,} rows, up to "
@@ -199,7 +199,7 @@ def _unit_proposal(unit: UnitCandidate) -> tuple[str, ...]:
 
 
 def _reason_to_leave_out(column: ColumnProfile) -> str:
-    """Why a column is not declared; in words that hold no value of the data."""
+    """Why a column is not declared. The words contain no value of the data."""
     if column.kind == "dates":
         if column.first and not (EARLIEST <= _moment(column.first) <= _moment(column.last) <= LATEST):
             return "some of its dates are so early or so late that they are probably codes, not dates."
@@ -288,7 +288,7 @@ def _has_few_numbers(column: ColumnProfile) -> bool:
 
 
 def _add_categories(declaration: Table, column: ColumnProfile, values: Sequence[int]) -> None:
-    """Declares whole numbers to group by and, where there are several, to average too."""
+    """Declares whole numbers for grouping and, if there are several, for averages too."""
     declaration.add("values", toml_array(values))
     _add_null(declaration, column)
     if len(values) > 1:
@@ -300,7 +300,7 @@ def _add_categories(declaration: Table, column: ColumnProfile, values: Sequence[
 
 
 def _bounds(column: ColumnProfile, edges: Sequence[float]) -> tuple[float, float]:
-    """Round, and no wider than the edges need: a number that starts at 0 keeps 0."""
+    """Round bounds, no wider than the edges require: a number that starts at 0 keeps 0."""
     assert column.low is not None
     low = edges[1] if column.low == edges[1] and len(edges) > 2 else edges[0]
     return 0.0 if column.low == 0 else low, edges[-1]
@@ -312,7 +312,7 @@ def _add_null(declaration: Table, column: ColumnProfile) -> None:
 
 
 def toml_array(items: Sequence[object]) -> Array:
-    """An array on one line if it fits, else on several, each as full as the line allows."""
+    """An array on one line if it fits, otherwise on several lines, each as full as possible."""
     array = tomlkit.item(list(items))
     if len(array.as_string()) <= _LINE:
         return array
@@ -337,7 +337,7 @@ def number_item(value: float) -> int | float:
 
 
 def table_name(source: str | list[str]) -> str:
-    """The file's name as an SQL name; of several files, the words that all their names begin with."""
+    """The file's name as an SQL name; for several files, the words that all their names begin with."""
     if isinstance(source, list):
         words = zip(*(table_name(path).split("_") for path in source), strict=False)
         return "_".join(same[0] for same in takewhile(lambda same: len(set(same)) == 1, words)) or "data"
@@ -357,7 +357,7 @@ def _can_be_queried(schema: Schema) -> bool:
 
 
 def _loaded(text: str) -> Schema:
-    """The draft as a schema; a draft that does not load is our mistake, and quotes no value."""
+    """The draft as a schema. If it does not load, that is a bug, and the error quotes no value."""
     try:
         return Schema.load(tomllib.loads(text))
     except (tomllib.TOMLDecodeError, SchemaError):

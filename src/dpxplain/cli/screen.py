@@ -1,7 +1,7 @@
 """Printing: results to stdout; prices, progress, hints and warnings to stderr.
 
-Markup is off everywhere: a group may well be called "[bold]". With --json, stdout is one JSON document and
-stderr has one JSON object per line, told apart by its "kind".
+Markup is off everywhere, because a group may be called "[bold]". With --json, stdout is one JSON document and
+stderr has one JSON object per line, whose "kind" says what it is.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _json_streams = ContextVar("json_streams", default=False)
 
 @contextmanager
 def json_streams(on: bool) -> Iterator[None]:
-    """Within the block, and if `on`, what goes to stderr is JSON."""
+    """Context manager: if `on`, output to stderr is JSON while the block runs."""
     before = _json_streams.set(on)
     try:
         yield
@@ -131,7 +131,7 @@ def note(text: str) -> None:
 
 
 class _Notes(logging.Handler):
-    """Log records as notes of the command that runs, whichever thread they come from."""
+    """Shows log records as notes of the running command, whichever thread they come from."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -160,7 +160,7 @@ def warn(text: str) -> None:
 
 
 def program() -> str:
-    """The command to type: a path where `dpxplain` is not on PATH, as under `make demo`."""
+    """The command to type; a path if `dpxplain` is not on PATH, as under `make demo`."""
     executable = Path(sys.argv[0])
     if executable.name != "dpxplain" or shutil.which("dpxplain") is not None:
         return "dpxplain"
@@ -186,7 +186,7 @@ def amount(rho: float) -> str:
 
 
 def price_in_words(price: Price) -> str:
-    """The price in ρ and in ε, and what it leaves of the budget."""
+    """The price in ρ and in ε, and the budget left after it."""
     from dpxplain.words.prices import epsilon_at
 
     if price.free and not price.rho:
@@ -203,7 +203,7 @@ def price_in_words(price: Price) -> str:
 
 
 def approved(preview: Any, *, dry_run: bool, yes: bool, format: Format, notes: bool = False) -> bool:
-    """Whether the command goes on: --dry-run only presents the preview, otherwise its price is approved."""
+    """Whether the command continues: --dry-run only shows the preview, otherwise the price is approved."""
     if dry_run:
         from dpxplain.wire.payloads import preview_payload
 
@@ -224,9 +224,9 @@ def approve(
 ) -> None:
     """Prints the price, in ρ and for discoveries in δ too, and asks for confirmation at a terminal.
 
-    A forecast says what the price will buy; what is stored already needs none.
+    The forecast says what the price will buy; a stored result needs none.
 
-    A request beyond the budget is not asked about: the ledger refuses it.
+    For a request beyond the budget it does not ask, because the ledger refuses the request.
     """
     words = price_in_words(price)
     if delta is not None and not price.free:

@@ -108,7 +108,7 @@ def serve(
         assert schema is not None
         settings = single_user_config(schema, host=host, port=port)
         ledger = find_ledger(workspace=workspace)
-    gc.set_threshold(700, 10, 10)  # Python's own setting: unlike other commands, a server runs long
+    gc.set_threshold(700, 10, 10)  # Python's default: unlike other commands, a server runs long
     run(
         settings,
         ledger=ledger,
@@ -130,7 +130,7 @@ def _report_as_json(opening: Opening) -> None:
 
 
 def _announce(address: str) -> None:
-    # Not wrapped: a single user's address ends in a key, and is copied whole.
+    # Not wrapped, because people copy the address, and a single user's address ends in a key.
     ERR.print(f"DPXPlain is at {address}", soft_wrap=True, markup=False)
 
 

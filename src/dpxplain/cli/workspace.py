@@ -127,7 +127,7 @@ class Place:
         with progress.running(f"Opening {self.declared.table.name}"):
             session = connect(
                 source,
-                self.schema_file,  # not what it declares: paths of public tables begin at its folder
+                self.schema_file,  # not its content: paths of public tables are relative to its folder
                 workspace=self.workspace,
                 curator=curator,
                 progress=progress,

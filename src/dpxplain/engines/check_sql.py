@@ -1,4 +1,4 @@
-"""SQL that counts how the rows of a source fit the declarations. The counts are for the curator, NOT private."""
+"""SQL that counts how a source's rows fit the declarations. The counts are for the curator, NOT private."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def checked_rows(encoding: Encoding) -> Rows:
 def _fit_of(
     dialect: Dialect, number: int, column: Column, source: str, value: str, code: str
 ) -> dict[str, str]:
-    """SQL by name: whether the value is NULL, its number (numeric columns), and its text if it does not fit."""
+    """SQL by name: whether a value is NULL, its number if it has one, and its text if it does not fit."""
     if column.is_numeric:
         is_nan = dialect.is_nan(value)
         odd = f"{source} IS NOT NULL AND {value} IS NULL"

@@ -76,7 +76,7 @@ class Dialect(ABC):
         """How a statement refers to a parameter."""
 
     def number_literal(self, value: float) -> str:
-        """A float, exact to its last digit. A bare 0.1 may be a decimal, and its conversion can be off by one."""
+        """A float to its last digit. A bare 0.1 may be a decimal, whose conversion can be off by one."""
         return f"CAST('{float(value)!r}' AS {self.double})"
 
     @abstractmethod

@@ -1,8 +1,8 @@
 """The embedded engine: DuckDB over files, its own databases, DataFrames or Arrow tables.
 
 Opening encodes the declared columns once, so that every later pass groups small integers. A source that is
-larger than memory may instead be encoded in every pass, while it is read (engines/encoded_tables.py). DuckDB's
-errors can quote values, so none of their text is passed on.
+larger than memory may instead be encoded in every pass, while it is read (engines/encoded_tables.py).
+DuckDB's errors can quote values, so none of their text is passed on.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class DuckDBEngine(DuckDBPasses):
         )
 
     def _read_again(self, count: Callable[[object], T], rehearsed: bool) -> Confidential[T]:
-        """Counts in the source, not in the encoded rows. Raises if the source changed since it was encoded."""
+        """Counts in the source, not the encoded rows. Raises if the source changed since it was encoded."""
         if rehearsed:
             return self._source.map(count)
         is_same = False
@@ -155,7 +155,7 @@ class DuckDBEngine(DuckDBPasses):
             return table_digest(opened.relation.to_arrow_reader())
 
     def _fit(self, source: object, asked: FitQuestion, rehearsed: bool) -> FitCounts:
-        """Reads the source again, because encoded rows do not distinguish a clamped value from one at its bound."""
+        """Reads the source again: in encoded rows, a clamped value looks like one at its bound."""
         with self._connect() as connection, interruptible(connection.interrupt):
             encoding = self._source_encoding(connection, source, rehearsed)
             return fit_counts(
@@ -173,7 +173,7 @@ class DuckDBEngine(DuckDBPasses):
     def _source_encoding(
         self, connection: duckdb.DuckDBPyConnection, source: object, rehearsed: bool
     ) -> Encoding:
-        """The encoding of the source. Creates the view `source` on the connection, without rows if rehearsed."""
+        """The encoding of the source. Creates the view `source`, without rows if rehearsed."""
         opened = open_source(connection, source, self.schema.table.name)
         if not rehearsed:
             opened.check_rows()
@@ -182,7 +182,7 @@ class DuckDBEngine(DuckDBPasses):
 
     @contextmanager
     def _connect(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A new database in memory. It writes rows that do not fit to disk only if `storage` is "file"."""
+        """A new database in memory. It writes rows that do not fit to disk only if their place is "file"."""
         with ExitStack() as stack:
             spill = None
             if self._place == "file":
@@ -220,7 +220,7 @@ class DuckDBEngine(DuckDBPasses):
         return quiet(too_large(self.schema), duckdb.OutOfMemoryException)
 
     def _stream(self, opened: OpenedSource, rows: Rows, values: list[Any]) -> None:
-        """Leaves the rows in the source. Reads them once, so that unreadable rows are refused before any charge."""
+        """Leaves the rows in the source. Reads them once, to refuse unreadable rows before any charge."""
         opened.check_rows()
         opened.relation.create_view("source")
         self._given, self._streamed, self._values = opened.given, rows.sql, values

@@ -18,7 +18,7 @@ _EXACT_DIGITS = 15
 
 
 class DuckDBDialect(Dialect):
-    """DuckDB's SQL. With a connection, it looks up codes of declared values in enums that it creates there."""
+    """DuckDB's SQL. With a connection, codes of declared values are looked up in enums created there."""
 
     name = "duckdb"
 
@@ -91,13 +91,15 @@ class DuckDBDialect(Dialect):
         if self._connection is None:
             return f"list_position({self.array(texts, parameters)}, {text})"
         enum = f"domain_{next(self._enums)}"
-        # Declared values are sent as data, not as SQL text. The random first value takes code 0; no row has it.
+        # Declared values are sent as data, not as SQL text. No row has the random first value, which is code
+        # 0.
         self._connection.execute(
             f"CREATE TYPE {enum} AS ENUM (SELECT value FROM "
             "(SELECT unnest(CAST(? AS VARCHAR[])) AS value, unnest(range(?)) AS code) ORDER BY code)",
             [[secrets.token_hex(16), *texts], len(texts) + 1],
         )
-        # Nothing may wrap this: only then does DuckDB compute it once per value of a Parquet file's dictionary.
+        # Nothing may wrap this, so that DuckDB computes it only once per value of a Parquet file's
+        # dictionary.
         return f"enum_code(TRY_CAST({text} AS {enum}))"
 
     def integer(self, number: str) -> str:

@@ -69,7 +69,7 @@ class DenseCounts:
         self._totals = [np.zeros_like(count) if has_total else None for count in self._counts]
 
     def add(self, codes: Codes, count: NDArray[np.integer], total: NDArray[np.integer] | None) -> None:
-        """Adds rows. `codes`, `count` and `total` have an element per row; the last two are added to its cells."""
+        """Adds rows: each row's codes, and the numbers to add to the count and total of its cells."""
         count = count.astype(np.int64)
         total = None if total is None else total.astype(np.int64)
         for columns, shape, counts, totals in zip(
@@ -146,7 +146,8 @@ class DuckDBPasses:
         with self._cursor() as cursor:
             sql = self._statement(rendered, query)
             reader = cursor.sql(sql, params=parameters.values).to_arrow_reader(ROWS_AT_ONCE)
-            # Without rows, an empty batch is counted; otherwise the time would show whether the filter admits any row.
+            # Without rows, an empty batch is counted; otherwise the time would show whether the filter admits
+            # any row.
             nothing = pa.RecordBatch.from_pylist([], schema=reader.schema)
             for batch in checking(chain([next(reader, nothing)], reader)):
                 columns = {name: _numbers(batch[name]) for name in batch.schema.names}

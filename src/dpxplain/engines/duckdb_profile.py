@@ -94,7 +94,7 @@ class ColumnProfile:
 
 
 def unit_candidates(columns: Iterable[ColumnProfile]) -> list[UnitCandidate]:
-    """The columns that may identify people: their name says so, or they have too many values, which repeat."""
+    """The columns that may identify people: by their name, or because they have many values that repeat."""
     return [
         UnitCandidate(column.name, column.distinct, column.filled, column.most_rows, column.usual_rows)
         for column in columns
@@ -289,7 +289,7 @@ def _values(
 def _repetition(
     connection: duckdb.DuckDBPyConnection, place: int, column: ColumnProfile, is_wide: bool
 ) -> ColumnProfile:
-    """The profile with `most_rows` and `usual_rows`, which suggest max_rows if the column is the privacy unit."""
+    """The profile with `most_rows` and `usual_rows`, which suggest max_rows for a privacy unit."""
     counted = f"SELECT n FROM counted_{place} WHERE value IS NOT NULL"
     if is_wide:  # its values are not counted yet
         is_key = column.kind == "text" or column.whole

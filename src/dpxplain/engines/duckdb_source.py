@@ -61,20 +61,20 @@ def open_connection(memory: str | None = None, spill: Path | None = None) -> duc
     if progress_bar and progress_bar[0]:
         connection.execute("SET enable_progress_bar = false")  # the bar would be drawn into results on stdout
     connection.execute("SET TimeZone = 'UTC'")  # answers must not depend on the computer's time zone
-    # Parquet statistics leave out NaN. If all other rows have the same number, the optimizer would read the rows
-    # with NaN as that number; one row with another number would change how all of them are read.
+    # Parquet statistics leave out NaN. If all other rows have the same number, the optimizer would read the
+    # rows with NaN as that number; one row with another number would change how all of them are read.
     connection.execute(f"SET disabled_optimizers = '{STATISTICS}'")
     return connection
 
 
 def trust_statistics(connection: duckdb.DuckDBPyConnection) -> None:
-    """Lets DuckDB use statistics again: encoded rows have no NaN, and small integers of known range group faster."""
+    """Lets DuckDB use statistics again: encoded rows have no NaN, and known ranges make grouping faster."""
     connection.execute("SET disabled_optimizers = ''")
 
 
 def lasting(source: object) -> object:
-    """The source, as a table if it could be read only once or may give its rows in another order each time."""
-    if type(source).__module__.startswith("pyarrow"):  # by name, because importing pyarrow is slow
+    """The source; as a table, if it could be read only once or has its rows in another order each time."""
+    if type(source).__module__.startswith("pyarrow"):  # by name, so that pyarrow need not be imported
         import pyarrow as pa
 
         return source.read_all() if isinstance(source, pa.RecordBatchReader) else source

@@ -1,12 +1,12 @@
-"""Encoded rows of an open data set in DuckDB: in memory, in a file, or nowhere but in the source; and where
-many rows agree in every code, a table of the distinct ones.
+"""Stores the encoded rows of an open data set in DuckDB: in memory, in a file, or not at all ("stream"). If
+many rows agree in every code, a second, condensed table has each combination of codes once.
 
-The place follows from the declarations, the sizes of the files, the rows that Parquet files declare and the
-memory limit, and from no value.
-Rows are written to a file only where the curator's schema says `[table] storage = "file"` or `cache =
-true`: it holds every row's codes and numbers, for one session, or kept so that the next one opens faster.
-It is readable by its owner alone. A kept one is used only if the digest that it is named by fits its
-content, the declarations and the source as it is; otherwise it is written anew.
+The place depends on the declarations, the sizes of the files, the number of rows that Parquet files declare
+and the memory limit. It depends on no value.
+Rows are written to a file only if the curator's schema says `[table] storage = "file"` or `cache = true`. The
+file holds every row's codes and numbers, either for one session or kept so that the next session opens
+faster. Only its owner can read it. A kept file is used only if the digest in its name fits its content, the
+declarations and the present source; otherwise it is written anew.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from dpxplain.sql.render import condensed_columns
 
 Place = Literal["memory", "stream", "file"]
 
-_TEXT_GROWTH = 2  # bytes of encoded rows for each byte of a text file, at most about so many
-_GROWTH = 8  # of a compressed file other than Parquet; where all rows are alike it can be more
+_TEXT_GROWTH = 2  # bytes of encoded rows per byte of a text file, roughly at most
+_GROWTH = 8  # the same for other files, except Parquet; more if all rows are alike
 
 
 def storage_place(schema: Schema, source: object, memory: str | None) -> Place:
-    """The declared place; by default memory if the encoded rows probably take at most half of the limit.
+    """The declared place; by default memory, if the encoded rows probably take at most half of the limit.
 
-    Tables that are in memory already are copied there: their owner may change them between two passes.
+    A table in memory is encoded in memory too, because its owner may change it between two passes.
     """
     if not isinstance(source, FileSource):
         return "memory"
@@ -67,15 +67,15 @@ def _place(schema: Schema, size: int, limit: int) -> Place:
         return "memory"
     if schema.table.cache:
         return "file"
-    # Without the curator's word no row is written to disk; and the rows of a person have to be kept.
+    # Only the curator can allow writing rows to disk. Rows chosen per person must be stored, so in memory.
     return "stream" if schema.privacy.unit == "row" else "memory"
 
 
 def encoded_size(schema: Schema, source: FileSource) -> int:
     """About how many bytes the encoded rows would take, before any of them is read.
 
-    A Parquet file says how many rows it has: a few bytes may stand for millions of equal ones. Of other
-    files only the size is known.
+    A Parquet file declares its number of rows, which matters because a few bytes may stand for millions of
+    equal rows. For other files only the size is known.
     """
     guessed = sum(
         size * (_TEXT_GROWTH if name.lower().endswith((".csv", ".tsv", ".jsonl", ".ndjson")) else _GROWTH)
@@ -99,7 +99,7 @@ def parquet_size(schema: Schema, source: FileSource) -> int:
 
 
 def _encoded_bytes(column: Column) -> int:
-    """The bytes of a column's code and number in one encoded row; of a number, the least that it takes."""
+    """The bytes of a column's code and number in one encoded row; for a number, the least that it takes."""
     number = 4 if column.is_summable else 8 if column.values is None else 0
     if column.domain is None:
         return number
@@ -120,8 +120,8 @@ def too_large(schema: Schema) -> SourceError:
 
 
 STORE = "store"
-"""The name under which DuckDB knows the attached file."""
-_FORMAT = 2  # raise it when sources are read differently; how they are encoded is part of the key
+"""The attached file's name in DuckDB."""
+_FORMAT = 2  # raise this when sources are read differently; the encoding's SQL is part of the key anyway
 _KEPT = ".encoded"
 _PART = ".part"
 _SPILL = ".spill"
@@ -135,10 +135,10 @@ class EncodedFile:
     folder: Path
     schema: Schema
     encoding: str  # SQL of the encoded rows
-    source: str | None  # the path or glob that a kept file belongs to; None if it is not to be kept
+    source: str | None  # the path or glob that a kept file belongs to; None if the file is for one session
 
     def attach(self, connection: duckdb.DuckDBPyConnection) -> bool:
-        """Attaches the kept file, if it is whole and the source is unchanged."""
+        """Attaches the kept file, if it is intact and the source is unchanged. Returns whether it did."""
         if not _is_private(self.folder):
             return False
         delete_abandoned(self.folder, self.schema)
@@ -151,10 +151,10 @@ class EncodedFile:
 
     @contextlib.contextmanager
     def written(self, connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-        """Attaches a new file for the block to write; afterwards it is attached for reading only.
+        """Attaches a new file for the block to write; afterwards the file is attached for reading only.
 
-        Without `source`, or if that changed meanwhile, the file loses its name at once where the system
-        allows it: its rows are gone with the process, however that ends.
+        Without `source`, or if the source changed meanwhile, the file is unlinked at once where the system
+        allows it. Its rows are then gone when the process ends, however it ends.
         """
         before = self.identity()
         private_folder(self.folder)
@@ -186,11 +186,11 @@ class EncodedFile:
         return kept_file
 
     def identity(self) -> str | None:
-        """What the source's files are like now; None if one changed just now, or if nothing is to be kept."""
+        """The present state of the source's files; None if one changed just now, or if no file is kept."""
         return None if self.source is None else settled_state(file_states([self.source]))
 
     def _name(self, file: Path, identity: str | None) -> str:
-        """The file's name, a digest of key and content: a damaged file or another source has another."""
+        """The file's name, a digest of key and content: a damaged file or another source has another name."""
         key = [_FORMAT, duckdb.__version__, self.schema.fingerprint(), self.encoding, identity]
         digest = hashlib.sha256(json.dumps(key).encode() + b"\0")
         with open(file, "rb") as content:
@@ -212,14 +212,14 @@ def private_folder(folder: Path) -> Path:
 
 
 def temporary_folder() -> Path:
-    """This user's own folder among the system's temporary files."""
+    """This user's own folder in the system's folder for temporary files."""
     user = os.getuid() if os.name == "posix" else "user"
     return Path(tempfile.gettempdir()) / f"dpxplain-{user}"
 
 
 @contextlib.contextmanager
 def spill_folder(folder: Path, schema: Schema) -> Iterator[Path]:
-    """A private folder for what does not fit into memory while the block runs; deleted afterwards."""
+    """A private folder for rows that do not fit into memory while the block runs; deleted afterwards."""
     spill = private_folder(folder) / f"{_stem(schema)}.{_unique()}{_SPILL}"
     spill.mkdir(mode=0o700)
     try:
@@ -229,7 +229,7 @@ def spill_folder(folder: Path, schema: Schema) -> Iterator[Path]:
 
 
 def discard(folder: Path, schema: Schema) -> None:
-    """Deletes the kept file of a data set, and what writing it may have left behind."""
+    """Deletes the kept file of a data set, and any leftovers from writing it."""
     delete_abandoned(folder, schema)
     for file in _kept_files(folder, schema):
         file.unlink(missing_ok=True)
@@ -263,32 +263,32 @@ def _attach(connection: duckdb.DuckDBPyConnection, file: Path, mode: str) -> Non
 
 
 def _is_private(folder: Path) -> bool:
-    """Whether the folder belongs to this user, who alone may enter it."""
+    """Whether the folder belongs to this user and only this user may enter it."""
     try:
         state = folder.lstat()
     except OSError:
         return False
-    if os.name != "posix":  # no owners and modes to look at
+    if os.name != "posix":  # no owners and modes to check
         return True
     return stat.S_ISDIR(state.st_mode) and state.st_uid == os.getuid() and not state.st_mode & 0o077
 
 
 def _is_running(process: int) -> bool:
-    if os.name != "posix":  # there, the call would end the process
+    if os.name != "posix":  # on Windows, os.kill would end the process
         return True
     try:
-        os.kill(process, 0)  # signal 0 only asks
-    except (ProcessLookupError, PermissionError):  # somebody else's has taken over the number
+        os.kill(process, 0)  # signal 0 only checks that the process exists
+    except (ProcessLookupError, PermissionError):  # PermissionError: another user's process now has this id
         return False
     return True
 
 
 _MEMORY = "memory"
-_REPEATED = 3  # rows per combination of codes from which on a table of the combinations pays
+_REPEATED = 3  # from this many rows per combination of codes, a condensed table pays
 
 
 def load_tables(connection: duckdb.DuckDBPyConnection, file: EncodedFile, place: Place) -> bool:
-    """Takes the tables from the file that an earlier session kept, if there is one that fits."""
+    """Loads the tables from the file that an earlier session kept. Returns False if no file fits."""
     if not file.attach(connection):
         return False
     _take_over(connection, place)
@@ -302,10 +302,10 @@ def create_tables(
     file: EncodedFile | None,
     place: Place,
 ) -> None:
-    """Creates the tables from the encoded rows, SQL with its parameters; and the file that keeps them."""
+    """Creates the tables, and the file that keeps them. `rows` is the encoding's SQL with its parameters."""
     if place == "file":
         assert file is not None
-        # Otherwise DuckDB would hold back rows in memory to keep their order, which means nothing.
+        # Otherwise DuckDB would hold rows in memory to keep their order, which does not matter here.
         connection.execute("SET preserve_insertion_order = false")
         with file.written(connection):
             _encode(connection, schema, rows, STORE)
@@ -313,7 +313,7 @@ def create_tables(
         return
     _encode(connection, schema, rows, _MEMORY)
     if file is not None and file.identity() is not None:
-        # Without a kept file the next session only opens more slowly.
+        # Errors do not matter: without a kept file, the next session just opens more slowly.
         with contextlib.suppress(OSError, SourceError, duckdb.Error):
             with file.written(connection):
                 for name in _tables(connection, _MEMORY):
@@ -323,7 +323,7 @@ def create_tables(
 
 def is_condensed(connection: duckdb.DuckDBPyConnection) -> bool:
     """Whether there is a table of the distinct combinations of codes."""
-    try:  # a list of all tables would take ten times as long
+    try:  # listing all tables would take ten times as long
         connection.execute(f"DESCRIBE {_MEMORY}.{CONDENSED}")
     except duckdb.CatalogException:
         return False
@@ -331,7 +331,7 @@ def is_condensed(connection: duckdb.DuckDBPyConnection) -> bool:
 
 
 def _take_over(connection: duckdb.DuckDBPyConnection, place: Place) -> None:
-    """Makes the tables of the attached file known by their names: in place, or as copies in memory."""
+    """Gives the tables of the attached file their usual names: as views, or as copies in memory."""
     kind = "VIEW" if place == "file" else "TABLE"
     for name in _tables(connection, STORE):
         connection.execute(f"CREATE {kind} {_MEMORY}.{name} AS FROM {STORE}.{name}")

@@ -1,7 +1,7 @@
 """The rules by which every engine encodes declared columns as small integers, as SQL of its dialect.
 
-They never fail on a value. A value that is NaN, infinite, outside the domain or of the wrong type is encoded
-as undeclared, or clamped (SPEC section 2, item 6). All engines have the same encoded rows, bit for bit.
+The rules never fail on a value. A value that is NaN, infinite, outside the domain or of the wrong type is
+encoded as undeclared, or clamped (SPEC section 2, item 6). All engines produce the same rows, bit for bit.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from dpxplain.sql.encoded_names import (
 )
 
 _DATES = "dates or timestamps"
-_EXACT = 2.0**53  # below it, a whole number and the double of it are on the same side of every edge
-_SPREAD = 2**20  # how finely the choice of rows tells numbers without a grid apart, before ties are broken
+_EXACT = 2.0**53  # below this, a whole number and its double are on the same side of every edge
+_SPREAD = 2**20  # steps per 1 in the hash of a number without a grid; the number itself then breaks ties
 
 
 @dataclass(frozen=True)
 class Rows:
-    """SQL of rows, and the names of their columns."""
+    """SQL that selects rows, and the names of their columns."""
 
     sql: str
     columns: tuple[str, ...]
@@ -45,7 +45,7 @@ class Rows:
 
 @dataclass
 class Encoding:
-    """Encodes the columns of `source`, a table or subselect; `kinds` are those of its columns."""
+    """Encodes the columns of `source`, a table or subselect. `kinds` has the kind of each column."""
 
     schema: Schema
     kinds: Mapping[str, Kind]
@@ -53,33 +53,33 @@ class Encoding:
     source: str = "source"
     parameters: Parameters = field(default_factory=Parameters)
     undeclared_is_null: bool = False
-    """Whether codes of undeclared values may be NULL instead of 0, which some databases compute faster."""
+    """Whether codes of undeclared values may be NULL instead of 0, which is faster in some databases."""
     keeps_unit: bool = False
-    """Whether rows have the text of their unit, to be joined by it."""
+    """Whether rows keep the text of their privacy unit, so that they can be joined by it."""
     texts: frozenset[str] = frozenset()
     """Columns whose code is the text itself, because cells are counted by texts and encoded afterwards."""
     known: str | None = None
-    """A column whose values are counted by a further one, `known_i`, which needs no clamping."""
+    """A column whose known values are counted through an extra column `known_i`, which needs no clamping."""
     only: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The texts that a column may have in a row that is wanted at all."""
+    """Texts by column: rows with any other text in the column are left out."""
     wanted: frozenset[str] | None = None
-    """The columns that are encoded; None means all of them, as the choice of a person's rows needs."""
+    """The columns to encode. None means all, which is required where rows are chosen per person."""
     derived: str = "derived"
-    """What the value of an expression is called while it is encoded."""
+    """The SQL name for the value of an expression while it is encoded."""
 
     def all_rows(self) -> Rows:
-        """The encoded table: the rows with the columns of declared expressions."""
+        """The encoded table: the rows, including the columns of declared expressions."""
         derived = [name for name, column in self.schema.columns.items() if column.expression is not None]
         return self.with_derived(filter(self._is_wanted, derived), self.rows())
 
     def rows(self, fit: Mapping[str, str] = MappingProxyType({})) -> Rows:
         """All rows, or at most max_rows per person, chosen by that person's rows alone (SPEC 7).
 
-        The choice hashes the encoded columns: a hash of the unit or of the source's own columns would
-        depend on their physical type, which one person's odd value can change for everybody. MD5 because
-        every engine computes it alike. The hash spreads the choice and the content settles its ties; rows of
-        equal content are equal. `fit` adds columns that have no part in the choice but break its ties, so
-        that what they say is the person's own too.
+        The choice hashes the encoded columns. A hash of the unit or of the source's own columns would depend
+        on their physical type, which one person's odd value can change for everybody. The hash is MD5 because
+        every engine computes it alike. It spreads the choice, and the encoded values break its ties; rows
+        that still tie are identical. `fit` adds columns that are not hashed but break ties, so that their
+        values in the chosen rows also depend on that person's rows alone.
         """
         encoded, privacy = self.columns(), self.schema.privacy
         if self.known is not None:
@@ -91,7 +91,7 @@ class Encoding:
         unit = self.unit()
         known = self.dialect.known_text(unit)
         rows = f"SELECT {listed}, {unit} AS person FROM {self.source} WHERE {known}"
-        # A column that was discovered has no part in the choice either: other rows would be kept afterwards.
+        # A discovered column is not hashed either: otherwise discovering it would change which rows are kept.
         discovered = [code_column(self.schema, name) for name in self.schema.discovered]
         settled = [name for name in names if name not in discovered]
         parts = [self._spread_text(name) for name in settled if name in encoded]
@@ -123,13 +123,13 @@ class Encoding:
         return f"NULLIF({self.number(name)}, {self.dialect.number_literal(math.nan)})"
 
     def code_of_text(self, name: str, text: str) -> str:
-        """The code of a text of the column: what the column's own code would be, if it was not in `texts`."""
+        """The code of one of the column's texts: the code the column would have if it was not in `texts`."""
         return self._code(text, text, _codes(self.schema.columns[name]), self.schema.domain(name))
 
     def _spread_text(self, name: str) -> str:
-        """An encoded column as a text that is the same on every engine; NULL is nothing."""
+        """An encoded column as a text that is the same on every engine; NULL is the empty text."""
         whole = name
-        if name.startswith("value_"):  # a double, whose text each engine writes in its own way
+        if name.startswith("value_"):  # a double, which each engine writes as text in its own way
             d = self.dialect
             inside = f"least(greatest({name}, {d.number_literal(-1e12)}), {d.number_literal(1e12)})"
             whole = f"CAST(CASE WHEN {name} IS NOT NULL THEN floor({inside} * {_SPREAD}) END AS BIGINT)"
@@ -138,14 +138,14 @@ class Encoding:
     def unit(self) -> str:
         """The SQL text that identifies a row's person: the bytes of the unit's text.
 
-        Equality of the column's own type would be another notion than that of the count of persons: texts may
-        have a collation, and 0.0 equals -0.0.
+        Equality in the column's own type could differ from equality in the count of persons: texts may have a
+        collation, and 0.0 equals -0.0.
         """
         name = self.schema.privacy.unit
         return self.dialect.exact_text(self.dialect.quote(name), self.kinds[name])
 
     def columns(self) -> dict[str, str]:
-        """The encoded columns of the source's own columns, and the SQL expression of each."""
+        """The SQL expression of each encoded column, for the source's own columns."""
         columns = {}
         for name, column in self.schema.columns.items():
             if column.expression is not None or not self._is_wanted(name):
@@ -159,7 +159,7 @@ class Encoding:
         return columns
 
     def number(self, name: str) -> str:
-        """A source's number, or its date's place on the number line, as a double; NULL where it is none."""
+        """A source's number, or its date's place on the number line, as a double; NULL if it is neither."""
         column, kind, source = self.schema.columns[name], self.kinds[name], self.dialect.quote(name)
         if column.is_temporal:
             zone = column.time_zone or "UTC"
@@ -169,21 +169,22 @@ class Encoding:
     def with_derived(self, names: Iterable[str], rows: Rows) -> Rows:
         """The rows with the encoded columns of expressions added.
 
-        Expressions are evaluated over encoded columns, so they see declared values only; their own values are
-        clamped or listed like those of any column, whatever was inferred of them.
+        Expressions are evaluated over encoded columns, so they see declared values only. Their own values are
+        clamped, or compared with the declared list, like those of any column, whatever was inferred about
+        them.
         """
         own = []
         for name in names:
-            if name in self.schema.columns:  # later ones may use it
+            if name in self.schema.columns:  # later expressions may use it
                 rows = self.with_one_derived(name, rows)
             else:
                 own.append(name)
         return self._with_own(own, rows) if own else rows
 
     def _with_own(self, names: Sequence[str], rows: Rows) -> Rows:
-        """The rows with expressions of a query, which use declared columns only: side by side in one SELECT.
+        """The rows with a query's own expressions, which use declared columns only: all in one SELECT.
 
-        One SELECT inside another for each would take a database the square of their number in memory.
+        With nested SELECTs, a database would need memory that grows with the square of their number.
         """
         values: dict[str, str] = {}
         added: dict[str, str] = {}
@@ -204,14 +205,14 @@ class Encoding:
         return expression.render(expression_of(column, self.schema.columns))
 
     def with_one_derived(self, name: str, rows: Rows, figures: Mapping[str, str] | None = None) -> Rows:
-        """The rows with one expression's encoded columns, and with `figures` of its value `derived`."""
+        """The rows with one expression's encoded columns, and with `figures`: SQL that may use `derived`."""
         column = self.schema.column(name)
         value = self._derived_value(column)
         added = self._derived_columns(name, column)
         kept, further = ", ".join(rows.columns), figures or {}
         sql = f"SELECT {kept}, {value} AS derived FROM ({rows.sql}) AS rows_before"
         sql = f"SELECT {kept}, {_listed(added)}{', derived' if further else ''} FROM ({sql}) AS with_value"
-        if further:  # they may use the columns just added
+        if further:  # the figures may use the columns just added
             sql = f"SELECT {kept}, {', '.join(added)}, {_listed(further)} FROM ({sql}) AS with_derived"
         return Rows(sql, (*rows.columns, *added, *further))
 
@@ -252,7 +253,7 @@ class Encoding:
                 value = f"least(greatest({number}, {low}), {high})"
             elif column.is_temporal:
                 value = number
-            else:  # of zeros there are two, equal but told apart by texts
+            else:  # 0.0 and -0.0 are equal, but their texts differ
                 value = f"CASE WHEN {number} = 0 THEN {literal(0)} ELSE {number} END"
             known = f"CASE WHEN {self.missing(number)} THEN NULL ELSE {value} END"
             columns[value_column(self.schema, name)] = known
@@ -262,7 +263,7 @@ class Encoding:
         return f"({number} IS NULL OR {self.dialect.is_nan(number)})"
 
     def _category_code(self, name: str, column: Column) -> str:
-        """Position among the declared values, from 1; 0 for anything else."""
+        """The position of the value among the declared values, from 1; 0 for anything else."""
         source = self.dialect.quote(name)
         key = self._key(source, self.kinds[name], column)
         if name in self.texts:
@@ -270,7 +271,7 @@ class Encoding:
         return self._code(source, key, _codes(column), self.schema.domain(name))
 
     def _key(self, source: str, kind: Kind, column: Column) -> str:
-        """A text or a whole number that tells the values of a category apart."""
+        """A text or whole number that identifies the value of a category."""
         sample = next(iter(members_of(column)), "")
         if isinstance(sample, bool):
             truth = self.dialect.truth(source, kind)
@@ -290,7 +291,10 @@ class Encoding:
         return f"CAST({code} AS {self.dialect.code_type(len(domain))})"
 
     def _bin_code(self, name: str, column: Column, number: str) -> str:
-        """Bins are open below and closed above; 0 outside the edges. NaN is below no edge on any engine."""
+        """The number of the bin from 1; 0 outside the edges.
+
+        Bins exclude their lower edge and include their upper edge. On every engine NaN is not below any edge.
+        """
         assert column.edges is not None
         assert column.domain is not None
         places = [float(position(edge)) if column.is_temporal else float(edge) for edge in column.edges]
@@ -306,14 +310,14 @@ class Encoding:
         return f"CAST(CASE {steps} ELSE 0 END AS {self.dialect.code_type(len(column.domain))})"
 
     def _units(self, column: Column, number: str) -> str:
-        """Clamp, then round to the grid. NaN lies in no bounds, wherever it stands among the numbers."""
+        """The number clamped and rounded to the grid. NaN gives NULL, wherever an engine sorts it."""
         assert column.bounds is not None
         grid, literal = column.grid, self.dialect.number_literal
         low, high = column.bounds
-        dividend = self.dialect.factor(number) if grid.unit > 1 else number  # by 1 or less nothing underflows
+        dividend = self.dialect.factor(number) if grid.unit > 1 else number  # `/ 1` or less never underflows
         scaled = (low / grid.unit, high / grid.unit)
         rounded = self.dialect.nearest(f"({dividend} / {literal(grid.unit)})", *scaled)
-        # The same function of the bounds themselves; it rises, so what lies between them is rounded between.
+        # The bounds are rounded by the same function. It is monotonic, so numbers between them stay between.
         lowest, highest = (nearest(bound, *scaled) for bound in scaled)
         if lowest < grid.low or highest > grid.high:
             rounded = f"least(greatest({rounded}, {literal(grid.low)}), {literal(grid.high)})"
@@ -335,7 +339,7 @@ def read_columns(schema: Schema) -> list[str]:
 
 
 def check_columns(schema: Schema, kinds: Mapping[str, Kind], untyped: frozenset[str] = frozenset()) -> None:
-    """Refuses a schema that contradicts the source's column names and types. Reads no values.
+    """Raises if the schema contradicts the source's column names and types. Reads no values.
 
     Columns without a type of their own (`untyped`) and all-NULL columns are not checked: otherwise one row
     could decide whether the data set opens.
@@ -398,7 +402,7 @@ def _listed(columns: Mapping[str, str]) -> str:
 
 
 def members_of(column: Column) -> list[Any]:
-    """The values of the source that are declared: those of all groups, if there are groups."""
+    """The declared values of the source; if there are groups, the members of all groups."""
     if column.groups is not None and column.expression is None:
         return [member for members in column.groups.values() for member in members]
     return [value for value in column.values or () if value is not None]
@@ -420,6 +424,6 @@ def _key_of(value: DomainValue) -> str | int:
 
 
 def _expression_kind(values: list[Any]) -> Kind:
-    """The kind of value that an expression with these values has."""
+    """The kind of an expression that has these values."""
     kinds: dict[type, Kind] = {bool: "boolean", int: "float", date: "date", datetime: "timestamp"}
     return kinds.get(type(values[0]), "text") if values else "text"

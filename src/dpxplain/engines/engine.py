@@ -1,7 +1,7 @@
 """The protocol of every engine: one grouped pass over the rows that the declared schema admits.
 
-An engine answers in codes and whole numbers, cell by cell or densely. It never raises an error that depends
-on a value, and never prints one.
+An engine answers in codes and whole numbers, as a list of cells or as dense arrays. It never raises an error
+that depends on a value, and never prints a value.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-if TYPE_CHECKING:  # some need NumPy, and here all are for annotations only
+if TYPE_CHECKING:  # only for annotations; some of these modules import NumPy
     from dpxplain.model.confidential import Confidential, ContentDigest
     from dpxplain.model.grouped_pass import AnyGrouped
     from dpxplain.model.query import Query
@@ -27,7 +27,7 @@ class Source(Protocol):
     """The source of one open data set."""
 
     def check_readable(self) -> None:
-        """Refuses, before anything is charged, a source that a first pass could not read."""
+        """Raises if a first pass could not read the source. Called before anything is charged."""
         ...
 
     def state(self) -> str | None:
@@ -35,25 +35,25 @@ class Source(Protocol):
         ...
 
     def digest(self) -> ContentDigest | None:
-        """The digest of the content that was read; None if it was changed before it could be computed."""
+        """The digest of the content that was read; None if this changed before it could be digested."""
         ...
 
     def is_replaced(self, fits: Callable[[ContentDigest], bool]) -> bool:
-        """Whether the content has changed since it was read; `fits` recognises what was read by digest."""
+        """Whether the content changed since it was read; `fits` recognises the digest of what was read."""
         ...
 
     def present_state(self) -> str | None:
-        """What `state` would be if the source was opened now."""
+        """The `state` that the source would have if it was opened now."""
         ...
 
 
 class JoinedEngines(Protocol):
-    """The engines of private tables that are joined to a data set's own."""
+    """Opens engines for private tables that are joined to a data set's own table."""
 
     def joined(self, schema: Schema, *, rehearsed: bool = False) -> Engine:
-        """The engine of the joined rows that the schema declares. May read them: called after the charge.
+        """The engine of the joined rows that the schema declares. May read rows, so call it after the charge.
 
-        A rehearsed one is for rehearsals only, and reads no row.
+        A rehearsed engine is for rehearsals only, and reads no row.
         """
         ...
 
@@ -63,8 +63,8 @@ class JoinedEngines(Protocol):
 class Engine(Protocol):
     """One open data set.
 
-    A `rehearsed` pass is the same statement over no rows: the engine prepares it with the rights that it has,
-    and what would fail whatever the rows are fails there, before anything is charged.
+    A `rehearsed` pass is the same statement over no rows. The engine prepares it with its present rights, so
+    an error that does not depend on the rows occurs there, before anything is charged.
 
     If the privacy unit has several rows, the engine keeps at most `privacy.max_rows` of each unit when it
     opens, and leaves out rows without a unit, because several of them may belong to one person.
@@ -72,17 +72,17 @@ class Engine(Protocol):
 
     schema: Schema
     is_live: bool
-    """Whether others may change its table, or the rights to it, between two passes."""
+    """Whether others may change the engine's table, or the rights to it, between two passes."""
 
     @property
     def source(self) -> Source:
-        """What was read, to tell whether it has changed."""
+        """The source that was read; it can tell whether it has changed."""
         ...
 
     def check_unchanged(self) -> None:
-        """Refuses a live table whose columns, or the right to read them, changed since it was opened.
+        """Raises if a live table's columns, or the right to read them, changed since it was opened.
 
-        Reads no row. A statement that was rehearsed before can still be prepared if this passes.
+        Reads no row. If this passes, a statement that was rehearsed before can still be prepared.
         """
         ...
 
@@ -99,7 +99,7 @@ class Engine(Protocol):
     def value_counts(
         self, column: str, longest: int, *, rehearsed: bool = False
     ) -> Confidential[ValueCounts]:
-        """How many units have each value of a text column, by at most max_rows values of each unit.
+        """How many units have each value of a text column, counting at most max_rows values of each unit.
 
         Which of a unit's values count depends on that unit's values alone. NULL and values of more than
         `longest` characters are left out.

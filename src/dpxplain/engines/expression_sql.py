@@ -1,7 +1,7 @@
-"""Derived columns as SQL over the encoded table; no value can raise an error.
+"""Renders derived columns as SQL over the encoded table. No value can raise an error.
 
-An expression sees the declared values of its columns, numbers as doubles and everything else undeclared as
-NULL. Values travel as parameters.
+An expression sees the declared values of its columns, with numbers as doubles; an undeclared value is NULL.
+Values are sent as parameters.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ExpressionSQL:
     dialect: Dialect
     parameters: Parameters = field(default_factory=Parameters)
     inference: Inference = field(init=False)
-    """What the columns can be: within a CASE, where its condition holds."""
+    """The values that the columns can have; inside a CASE, the values where its condition holds."""
 
     def __post_init__(self) -> None:
         self.inference = Inference.of(self.schema.columns)
@@ -135,7 +135,7 @@ class ExpressionSQL:
         return f"CAST({shifted} AS {'DATE' if is_date else moment})"
 
     def _beginning(self, unit: SpanUnit, node: Expression) -> str:
-        """The number of the unit that a moment lies in, from 1970. Of whole units, so that it is exact."""
+        """The number of the unit that a moment lies in, counted from 1970 in whole units, so exact."""
         moment = self.dialect.date_trunc(unit, self.render(node))
         return self.dialect.span_number(moment, SPANS[unit] // timedelta(microseconds=1))
 
@@ -172,7 +172,7 @@ class ExpressionSQL:
         return f"CASE WHEN {value} > {literal(low)} AND {value} <= {literal(high)} THEN {typed} END"
 
     def looked_up(self, key: str, lookup: Sequence[tuple[Any, Any]]) -> str:
-        """What a lookup finds for a column with declared values: an element of an array, no CASE."""
+        """The lookup's result for a column with declared values: an element of an array, not a long CASE."""
         results_by_value = dict(lookup)
         values = [value for value in self.schema.columns[key].values or () if value is not None]
         results = [results_by_value.get(value, lookup[0][1]) for value in values]
@@ -189,7 +189,7 @@ class ExpressionSQL:
         return f"CAST({call} AS {self.dialect.double})" if is_number else call
 
     def _round(self, node: Call) -> str:
-        """Halves away from zero, which not every database's ROUND does."""
+        """ROUND with halves away from zero, which not every database's own ROUND does."""
         digits = node.arguments[1] if len(node.arguments) > 1 else Constant(0)
         assert isinstance(digits, Constant)
         places = int(str(digits.value))
@@ -218,7 +218,7 @@ class ExpressionSQL:
         return self.dialect.cast(inner, node.target, domain.kind)
 
     def _image(self, node: Expression, part: Expression, images: Mapping[str, Value | None]) -> str:
-        """The value of a function of a text, by a table of all texts that it can be."""
+        """The value of a function of a text, looked up in a table of all possible texts."""
         defined = {text: image for text, image in images.items() if image is not None}
         values = list(dict.fromkeys(defined.values()))
         if not values:
@@ -230,7 +230,7 @@ class ExpressionSQL:
         return self.dialect.element(self.dialect.array(values, self.parameters), code)
 
     def _type(self, node: Expression) -> str:
-        """The type of a function of a text, as its values have it."""
+        """The SQL type of the values of a function of a text."""
         match node:
             case Call("length") | Cast(_, "DOUBLE" | "BIGINT"):
                 return self.dialect.double
@@ -246,8 +246,8 @@ class ExpressionSQL:
 def tabulated(node: Expression, inference: Inference) -> tuple[Expression, dict[str, Value | None]] | None:
     """A function's text argument, and its value for each possible text; None if it has no text argument.
 
-    Functions of texts are looked up, because each database computes them in its own way, and another one than
-    the domains were inferred by: UPPER of a German ß, TRIM of a tab, what can be read as a number.
+    Functions of texts are looked up, because databases compute them differently from each other and from the
+    inference of domains: UPPER of a German ß, TRIM of a tab, which texts can be read as a number.
     """
     match node:
         case Call("lower" | "upper" | "trim" | "length", (part,)):

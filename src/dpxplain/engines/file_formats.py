@@ -1,4 +1,4 @@
-"""Opens CSV, JSON lines and Arrow files so that no row decides how others are read.
+"""Opens CSV, JSON lines and Arrow files so that no row decides how other rows are read.
 
 A CSV file with unescaped quotes raises an error: such quotes can swallow line ends, and the rows after them
 would be missing without notice.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.dataset import Dataset
 
-STATISTICS = "statistics_propagation"  # an optimizer of DuckDB that no connection to a source has
+STATISTICS = "statistics_propagation"  # a DuckDB optimizer, off in all connections to a source
 _DELIMITERS = (",", ";", "\t", "|")
 _CHUNK = 1 << 20
 
@@ -47,7 +47,7 @@ def open_csv(
             f"{files[0]} has no usable header line.", remedy="Name every column once in its first line."
         )
     relation = connection.read_csv(
-        [glob.escape(file) for file in files],  # type: ignore[arg-type]  # the stubs know single files only
+        [glob.escape(file) for file in files],  # type: ignore[arg-type]  # the stubs allow only a single file
         header=True,
         auto_detect=False,
         columns=dict.fromkeys(names, "VARCHAR"),
@@ -57,16 +57,16 @@ def open_csv(
     )
     # If the optimizer moves a TRY_CAST into the CSV reader, it fails on text that does not fit instead of
     # giving NULL (https://github.com/duckdb/duckdb/issues/23818): one row could keep the file from opening.
-    # What `open_connection` has switched off stays so: other tables may be read by the same connection.
+    # What `open_connection` has switched off stays off: the same connection may read other tables.
     connection.execute(f"SET disabled_optimizers = '{STATISTICS},type_pushdown'")
     return relation, delimiter
 
 
 def check_csv(relation: duckdb.DuckDBPyRelation, files: Sequence[str], delimiter: str) -> None:
-    """Refuses files in which an unescaped quote made DuckDB read several rows as one.
+    """Raises if an unescaped quote may have made DuckDB read several rows as one.
 
     Inside a quoted value, line ends are legitimate. But if every line of such a record has enough delimiters
-    to be a row by itself, the record cannot be told from rows between two stray quotes. DuckDB itself refuses
+    to be a row by itself, the record looks the same as rows between two stray quotes. DuckDB itself refuses
     text after a closing quote.
     """
     if not any(map(_has_quotes, files)):
@@ -96,7 +96,7 @@ def _header(file: str) -> tuple[str, tuple[str, ...]]:
             text.seek(0)
             try:
                 names = next(csv.reader(text, delimiter=delimiter), [])
-            except csv.Error:  # not its text, which may quote the file
+            except csv.Error:  # its text may quote the file, so it is not passed on
                 raise SourceError(
                     "The header line of the CSV file cannot be read.",
                     remedy=f"Each column name may have at most {csv.field_size_limit():,} characters.",
@@ -106,7 +106,7 @@ def _header(file: str) -> tuple[str, tuple[str, ...]]:
 
 
 def declared_columns(file: str) -> list[tuple[str, str]]:
-    """Names and types as a file declares them, without its rows; a header line has names alone."""
+    """The names and types of a file's columns, as it declares them; a header line has only names."""
     if file.lower().endswith(".parquet"):
         import pyarrow.parquet as parquet
 
@@ -121,15 +121,16 @@ def _has_quotes(file: str) -> bool:
 
 
 def _opened(file: str) -> Any:
-    """A file of bytes, decompressed where its name says so."""
+    """Opens a file as bytes, decompressed if its name says so."""
     return gzip.open(file) if file.lower().endswith(".gz") else open(file, "rb")
 
 
 def open_json_lines(connection: duckdb.DuckDBPyConnection, files: Sequence[str]) -> duckdb.DuckDBPyRelation:
     """A lazy relation over files of one JSON object per line; all columns are text.
 
-    The first line names the columns, as the header of a CSV file does: DuckDB would infer names and types
-    from the rows. A key that a later line lacks is NULL there; one that the first line lacks is not read.
+    The first line names the columns, as the header of a CSV file does, because DuckDB would infer names and
+    types from the rows. A key that a later line lacks is NULL there. A key that the first line lacks is not
+    read.
     """
     names = list(_first_object(files[0]))
     if not names:
@@ -144,7 +145,7 @@ def open_json_lines(connection: duckdb.DuckDBPyConnection, files: Sequence[str])
 
 
 def open_arrow(files: Sequence[str]) -> Dataset | pa.Table:
-    """The rows of Feather or Arrow IPC files, read batch by batch; those of IPC streams are read at once."""
+    """The rows of Feather or Arrow IPC files, read batch by batch. IPC streams are read at once."""
     import pyarrow as pa
     from pyarrow import dataset
 

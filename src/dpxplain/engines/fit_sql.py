@@ -1,4 +1,4 @@
-"""How rows fit the declarations, as SQL of a dialect, by the same choice of rows as every answer."""
+"""SQL that counts how rows fit the declarations, over the same chosen rows as every answer."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from dpxplain.model.schema_fit import FitCounts, FitQuestion, Partition
 from dpxplain.model.unknown_column import ValueCounts, is_declarable
 from dpxplain.sql.encoded_names import code_column
 
-_MOST_COUNTS = 1_000  # of one statement; PostgreSQL returns 1,664 columns at most
+_MOST_COUNTS = 1_000  # in one statement; PostgreSQL returns 1,664 columns at most
 Execute = Callable[[str, list[Any]], Sequence[int]]
-"""Runs a statement that has one row, and returns it."""
+"""Runs a statement whose result is one row, and returns the row."""
 Fetch = Callable[[str, list[Any]], Sequence[tuple[Any, ...]]]
 """Runs a statement, and returns all its rows."""
 
@@ -23,9 +23,9 @@ Fetch = Callable[[str, list[Any]], Sequence[tuple[Any, ...]]]
 def fit_counts(encoding: Encoding, asked: FitQuestion, execute: Execute) -> FitCounts:
     """Counts the rows of each category, and the units by the number of all their rows."""
     parts, sizes = asked.partitions, asked.sizes
-    # Only where it is needed: PostgreSQL refuses parameters that a statement does not use.
+    # Only if needed: PostgreSQL refuses parameters that a statement does not use.
     encoded = encoding.columns() if any(part.domain == "values" for part in parts) else {}
-    # Repeated, not named: a column of the source may have the name of any encoded column.
+    # The SQL is repeated, because a column of the source may have the name of any encoded column.
     categories = {f"fit_{number}": _category(encoding, part, encoded) for number, part in enumerate(parts)}
     counted = [
         f"count(CASE WHEN fit_{number} = {category} THEN 1 END)"
@@ -44,7 +44,7 @@ def fit_counts(encoding: Encoding, asked: FitQuestion, execute: Execute) -> FitC
 
 
 def value_counts(encoding: Encoding, column: str, longest: int, fetch: Fetch) -> ValueCounts:
-    """How many privacy units have each value of a text column, by at most max_rows values of each unit.
+    """How many privacy units have each value of a text column, counting at most max_rows values of each unit.
 
     Which of a unit's values count depends on that unit's values alone (docs/proofs/discovery.md).
     """
@@ -91,7 +91,7 @@ def _bin(encoding: Encoding, part: Partition, number: str) -> str:
     """SQL of the category: 0 below the first edge, one per bin, one above the last edge; -1 if missing."""
     first, *others = map(encoding.dialect.number_literal, part.edges)
     steps = " ".join(f"WHEN {number} <= {edge} THEN {place}" for place, edge in enumerate(others, 1))
-    # NaN is asked for first: where it stands among the numbers is not the same in every engine.
+    # NaN is tested first, because engines sort it in different places.
     return (
         f"CASE WHEN {encoding.missing(number)} THEN -1 WHEN {number} < {first} THEN 0 "
         f"{steps} ELSE {len(part.edges)} END"

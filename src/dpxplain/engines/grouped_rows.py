@@ -1,4 +1,4 @@
-"""The rows of a pass's statement, as an engine fetched them, in the form that every engine answers in."""
+"""Converts the rows that an engine fetched for a pass into `Grouped`, the form of every engine's answer."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from dpxplain.sql.render import code_sizes, grouping_parts
 def grouped_of(
     columns: Mapping[str, Any], query: Query, schema: Schema, subsets: tuple[tuple[str, ...], ...]
 ) -> Grouped:
-    """The cells, from the fetched columns by name; NULL (masked) is 0.
+    """The cells, from the fetched columns by name. NULL (masked) becomes 0.
 
     The columns are those of `grouped_select`, or those of `cells_select`, which has the cells' numbers.
     """
 
     def numbers(name: str) -> NDArray[np.int64]:
         column: Any = columns[name]
-        is_masked = hasattr(column, "filled")  # asked so, because numpy.ma is slow to import
+        is_masked = hasattr(column, "filled")  # instead of isinstance, because numpy.ma is slow to import
         return np.asarray(column.filled(0) if is_masked else column, dtype=np.int64)
 
     if "cell" in columns:
@@ -53,7 +53,7 @@ def _numbered_cells(
     schema: Schema,
     subsets: tuple[tuple[str, ...], ...],
 ) -> Grouped:
-    """The cells, whose codes are the digits of their numbers."""
+    """The cells of `cells_select`; each cell's codes are the digits of its number."""
     order = np.argsort(columns["cell"], kind="stable")
     columns = {name: column[order] for name, column in columns.items()}
     sizes = code_sizes(schema, subsets)
@@ -97,7 +97,7 @@ def _subset_numbers(
     }
     masks, positions = np.unique(missing[0], return_inverse=True)
     patterns: list[tuple[int, ...]] = [(int(mask),) for mask in masks]
-    for part in missing[1:]:  # only with more attributes than one part holds
+    for part in missing[1:]:  # only if there are more attributes than fit into one part
         masks, inner = np.unique(part, return_inverse=True)
         pairs, positions = np.unique(positions * len(masks) + inner, return_inverse=True)
         patterns = [(*patterns[pair // len(masks)], int(masks[pair % len(masks)])) for pair in pairs.tolist()]

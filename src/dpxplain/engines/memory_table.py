@@ -1,4 +1,4 @@
-"""A table in memory as a source: the digest of its columns' names, kinds and values, however chunked."""
+"""A table in memory as a source. Its digest covers the columns' names, kinds and values, however chunked."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _ROWS_AT_ONCE = 1 << 20
 
 
 class TableSource:
-    """A table in memory. What the engine holds is a copy, which later changes of the table do not reach."""
+    """A table in memory. The engine holds an encoded copy, so later changes of the table do not affect it."""
 
     def __init__(self, table: object) -> None:
-        self._table = _arrow_table(table)  # until it was read
+        self._table = _arrow_table(table)  # None once it was read
         self._digest: ContentDigest | None = None
 
     def check_readable(self) -> None:
@@ -39,13 +39,13 @@ class TableSource:
         return None
 
     def holds_same(self, table: object, digest: Callable[[object], ContentDigest]) -> bool:
-        """Whether the table has still the content that was read; by `digest`, if it is no Arrow table."""
+        """Whether the table still has the content that was read; by `digest`, if it is not an Arrow table."""
         arrow = _arrow_table(table)
         return (digest(table) if arrow is None else table_digest(arrow)) == self._digest
 
     @contextmanager
     def reading(self, digest: Callable[[], ContentDigest]) -> Iterator[None]:
-        """Digests the table while the block reads it; or before, by `digest`, if it is no Arrow table."""
+        """Digests the table while the block reads it; if it is not an Arrow table, before, with `digest`."""
         table, self._table = self._table, None
         if table is None:
             self._digest = digest()
@@ -58,7 +58,7 @@ class TableSource:
 
 
 def _arrow_table(source: object) -> pa.Table | None:
-    """The source as an Arrow table, if that needs next to no copying; None otherwise."""
+    """The source as an Arrow table, if that needs hardly any copying; None otherwise."""
     if isinstance(source, pa.Table):
         return source
     library = type(source).__module__.partition(".")[0]
@@ -69,13 +69,13 @@ def _arrow_table(source: object) -> pa.Table | None:
         if library == "polars" and type(source).__name__ == "DataFrame":
             table: pa.Table = frame.to_arrow()
             return table
-    except Exception:  # of a column that Arrow cannot hold; DuckDB may read it all the same
+    except Exception:  # Arrow cannot hold some column; DuckDB may still read it
         return None
     return None
 
 
 def table_digest(table: pa.Table | pa.RecordBatchReader) -> ContentDigest:
-    """The order of columns does not matter, the order of rows does."""
+    """The digest of a table. The order of columns does not matter; the order of rows does."""
     columns = {name: _ColumnDigest(name) for name in table.schema.names}
     for batch in table.to_batches(_ROWS_AT_ONCE) if isinstance(table, pa.Table) else table:
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
@@ -92,7 +92,7 @@ class _ColumnDigest:
         self._rows = 0
         self._dictionary: pa.Array[Any] | None = None
         self._values = hashlib.sha256()
-        self._lengths = hashlib.sha256()  # of texts, or -1 for a NULL; of other values, whether they are NULL
+        self._lengths = hashlib.sha256()  # for texts, -1 if NULL; for other values, whether they are NULL
 
     def add(self, column: pa.Array[Any]) -> None:
         if pa.types.is_dictionary(column.type):
@@ -111,7 +111,7 @@ class _ColumnDigest:
             self._add_values(column)
 
     def _add_dictionary(self, column: Any) -> None:
-        """The dictionary once, as long as it stays the same, and the positions in it."""
+        """Adds the positions in the dictionary, and the dictionary itself whenever it changes."""
         if self._dictionary is None or not self._dictionary.equals(column.dictionary):
             self._dictionary = column.dictionary
             self.add(column.dictionary)
@@ -151,7 +151,7 @@ class _ColumnDigest:
         if not (pa.types.is_primitive(column.type) or pa.types.is_decimal(column.type)):
             self._values.update(repr(column.to_pylist()).encode())  # lists, structs: rare, and slow
             return
-        if column.null_count:  # what lies under a NULL is arbitrary
+        if column.null_count:  # the bytes under a NULL are arbitrary
             column = column.drop_null()
         self._values.update(_fixed(column, column.type.bit_width // 8))
 
@@ -171,7 +171,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _fixed(column: Any, width: int) -> Any:
-    """The bytes of values of one width."""
+    """The bytes of a column whose values all have `width` bytes."""
     buffer = column.buffers()[1]
     start = column.offset * width
     return b"" if buffer is None else buffer[start : start + len(column) * width]

@@ -1,7 +1,7 @@
-"""Opens the data of a schema: chooses the engine of each source, the one place that knows all engines, and
-joins private tables when they are asked about.
+"""Opens the data of a schema: chooses the engine for each source, and joins private tables when a query asks
+for them. Only this module knows all engines.
 
-Engines are imported when a source needs them, because their drivers are slow to import or not installed.
+Engines are imported when a source needs them, because their drivers may be slow to import or not installed.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """How an engine is opened; each engine takes what concerns it."""
+    """How an engine is opened; each engine uses the options that concern it."""
 
-    memory: str | None = None  # the most that DuckDB takes, such as "4GB"
+    memory: str | None = None  # DuckDB's limit, such as "4GB"
     cache: Path | None = None  # where DuckDB keeps encoded rows
     recognised: Recognised = lambda _state: False  # whether files in this state need not be digested
-    time_limit: float | None = None  # of a database's statements, in seconds
+    time_limit: float | None = None  # for a database's statements, in seconds
     lazily: bool = False  # connect to a database only when its data are needed
 
 
@@ -49,7 +49,7 @@ def open_engine(
 ) -> Engine:
     """The engine of a source, joined with `others`, the sources of private tables.
 
-    A rehearsed one of joined tables reads no row.
+    A rehearsed engine of joined tables reads no row.
     """
     if not _is_elsewhere(source) and schema.joined:
         from dpxplain.engines.duckdb_join import DuckDBJoinEngine
@@ -73,7 +73,7 @@ def open_engine(
 
 
 def _is_elsewhere(source: object) -> bool:
-    """Whether the rows stay where they are."""
+    """Whether the rows stay where they are, in PostgreSQL or Spark."""
     return is_database(source) or is_spark(source)
 
 
@@ -95,9 +95,9 @@ def _database_engine(
 def private_sources(
     source: object, schema: Schema, replacements: Mapping[str, object] = MappingProxyType({})
 ) -> dict[str, object]:
-    """The source of each private table beside the data set's own: by `replacements`, or else as declared.
+    """The source of each private table besides the data set's own: from `replacements`, or else as declared.
 
-    Tables are joined where the data are: in one database, in one Spark session, or here.
+    Tables are joined where the data are: in one database, in one Spark session, or in this process.
     """
     sources = {name: replacements.get(name, table.source) for name, table in schema.private.items()}
     for name, other in sources.items():
@@ -120,7 +120,7 @@ def private_sources(
 
 
 def lasting(source: object) -> object:
-    """The source; as a table if it could be read only once, or has its rows in another order each time."""
+    """The source; as a table, if it could be read only once or has its rows in another order each time."""
     if _is_elsewhere(source):
         return source
     from dpxplain.engines.duckdb_source import lasting as lasting_table
@@ -129,7 +129,7 @@ def lasting(source: object) -> object:
 
 
 def combined_source(own: Source, source: object, schema: Schema, others: Mapping[str, object]) -> Source:
-    """The source whose changes count: the data set's own, or that of all private tables together."""
+    """The source to watch for changes: the data set's own, or all private tables together."""
     if not others:
         return own
     described: dict[str, Source] = {}
@@ -144,7 +144,7 @@ def combined_source(own: Source, source: object, schema: Schema, others: Mapping
 
 
 def check_joinable(source: object, schema: Schema, others: Mapping[str, object]) -> None:
-    """Refuses private tables that cannot be joined; a database's are checked when it is connected to."""
+    """Raises if private tables cannot be joined. A database's tables are checked on connecting instead."""
     if others and not _is_elsewhere(source):
         from dpxplain.engines.duckdb_join import check_tables
 
@@ -156,12 +156,12 @@ def _described(name: str, source: object) -> Source:
 
     files = local_files(source)
     if files is not None:
-        source_files(files)  # refuses what is not there
+        source_files(files)  # raises if a file is missing
     return digested_source(source, name)
 
 
 def source_figures(source: object, schema: Schema, *, memory: str | None = None) -> SourceFigures:
-    """How the rows of a source fit the declarations, exactly: for the curator, NOT private."""
+    """Exact figures of how a source's rows fit the declarations: for the curator, NOT private."""
     if not _is_elsewhere(source):
         from dpxplain.engines.duckdb_check import duckdb_figures
 
@@ -171,7 +171,7 @@ def source_figures(source: object, schema: Schema, *, memory: str | None = None)
 
 
 def source_state(source: str | Path | Sequence[str | Path], schema: Schema) -> Source | None:
-    """The state of a source, to tell without opening it whether it changed; None if it is gone."""
+    """The state of a source, which tells without opening it whether it changed; None if it is gone."""
     if is_database(source):
         own: Source = _database_engine(source, schema).source
     else:
@@ -186,7 +186,7 @@ def source_state(source: str | Path | Sequence[str | Path], schema: Schema) -> S
 
 
 def engine_name(source: object) -> str:
-    """What holds the data, in a word for people; neither a host nor a path.
+    """What holds the data, as a word for people; never a host or a path.
 
     >>> engine_name("postgresql://reader@host/db"), engine_name("sc://host"), engine_name("adult.parquet")
     ('PostgreSQL', 'Spark', 'files')
@@ -201,7 +201,7 @@ def engine_name(source: object) -> str:
 def database_identities(source: str, parts: Mapping[str, Schema]) -> list[Hashable]:
     """Identities of the data set's own table and of private ones; equal for two ways to name one table.
 
-    A table of PostgreSQL without a schema is taken for that of `public`, its default.
+    A PostgreSQL table named without a schema is assumed to be in `public`, the default.
     """
     if is_spark(source):
         from dpxplain.engines.spark_source import place_of
@@ -217,7 +217,7 @@ def database_identities(source: str, parts: Mapping[str, Schema]) -> list[Hashab
 
 
 def is_listed(source: str, schema: Schema, addresses: Sequence[str]) -> bool:
-    """Whether a table is in one of the databases, reached in the same way."""
+    """Whether a table is in one of the listed databases, reached by the same address."""
     if is_spark(source):
         return source.partition("::")[0] in addresses
     from dpxplain.engines.postgres_source import PostgresAddress
@@ -230,7 +230,7 @@ SchemaSource = Schema | Mapping[str, Any] | str | Path
 
 
 def refuse_swapped(source: object, schema: object) -> None:
-    """Refuses a schema in the place of the data."""
+    """Raises if the caller passed a schema in place of the data."""
     is_file = isinstance(source, str | Path) and Path(source).suffix.lower() == ".toml"
     if is_file or isinstance(source, Schema | Mapping):
         named = repr(str(source)) if is_file else "..."
@@ -253,12 +253,12 @@ def declared_source(schema: Schema, schema_source: SchemaSource) -> str | Path |
 
 
 def folder_of(schema_source: SchemaSource) -> Path:
-    """What paths in a schema are relative to."""
+    """The folder that paths in a schema are relative to."""
     return Path(schema_source).parent if isinstance(schema_source, str | Path) else Path()
 
 
 class OpenedTables:
-    """The engine of a data set's own table, and one of the tables joined last, shared by all callers."""
+    """The engine of a data set's own table and the engine of the last join, shared by all callers."""
 
     def __init__(
         self,
@@ -267,16 +267,16 @@ class OpenedTables:
         options: EngineOptions,
         tables: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
-        """`tables` are given in place of declared sources."""
+        """`tables` replace declared sources."""
         others = private_sources(source, schema, tables)
-        own = lasting(source) if others else source  # it will be read again
+        own = lasting(source) if others else source  # it will be read again for each join
 
         def open_joined(joined: Schema, rehearsed: bool = False) -> Engine:
-            # Opened when it is asked about, so not lazily; joined rows are not cached.
+            # A query needs it now, so not lazily; joined rows are not cached.
             shared = EngineOptions(memory=options.memory, time_limit=options.time_limit)
             return open_engine(own, joined, shared, others, rehearsed=rehearsed)
 
-        # A function, as rows may have been given as data frames: no attribute of a result leads to them.
+        # A function, because `tables` may be data frames: no attribute of a result may lead to their rows.
         self._open_joined = open_joined if others else None
         self._is_elsewhere = _is_elsewhere(source)
         self._joined: Engine | None = None
@@ -292,15 +292,15 @@ class OpenedTables:
     def joined(self, schema: Schema, *, rehearsed: bool = False) -> Engine:
         """The engine of the joined rows that the schema declares, kept until other tables are joined.
 
-        The previous engine is dropped, not closed: passes may still run on it, and the last of them closes
-        it. Where the rows are joined here, a rehearsal has an engine of its own.
+        The previous engine is dropped, not closed: passes may still run on it, and it closes when the last of
+        them ends. If the rows are joined in this process, a rehearsal has an engine of its own.
         """
         if rehearsed and not self._is_elsewhere:
             assert self._open_joined is not None
             return self._open_joined(schema, True)
         with self._lock:
             if self._joined is None or self._joined.schema.joined != schema.joined:
-                self._joined = None  # before the next one needs its memory
+                self._joined = None  # frees its memory for the next one
                 self._joined = self._open(schema)
             return self._joined
 

@@ -1,8 +1,8 @@
-"""The statement of a grouped pass in a database server, which encodes as few values as it can.
+"""The statement of a grouped pass in a database server, which encodes as few values as possible.
 
-Where a query compares a column of texts with a value, the text itself is compared; and cells are counted by
-texts as they are, of which only those of the cells are encoded (ADR 28). In Spark a pass over many subsets
-counts numbered cells instead of GROUPING SETS (ADR 29). All are the same counts and sums.
+Where a query compares a text column with a value, the statement compares the texts themselves. It counts
+cells by their texts and encodes only the texts of the cells (ADR 28). In Spark a pass over many subsets
+counts numbered cells instead of GROUPING SETS (ADR 29). The counts and sums are the same in every case.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dpxplain.sql.render import (
     suits_row_cells,
 )
 
-_MOST_SETS = 1000  # of one statement; PostgreSQL takes 4096 GROUPING SETS
+_MOST_SETS = 1000  # in one statement; PostgreSQL allows 4096 GROUPING SETS
 
 
 def grouped_statement(
@@ -38,10 +38,10 @@ def grouped_statement(
     stored: Rows | None = None,
     few: Collection[str] = (),
 ) -> str:
-    """SQL of a pass over `stored` rows, or over rows that are encoded by an expression.
+    """SQL of a pass over `stored` rows, or over rows that the statement itself encodes.
 
-    `few` names the columns that have so few texts, undeclared ones included, that cells may be counted by
-    them. The statement's values are bound to the parameters of the encodings.
+    `few` names the columns that have so few texts, including undeclared ones, that cells may be counted by
+    text. The statement's values are bound to the parameters of the encodings.
     """
     own, texts, known = encodings[0], frozenset[str](), None
     has_row_cells = own.dialect.numbers_cells and suits_row_cells(query, schema, subsets)
@@ -49,7 +49,7 @@ def grouped_statement(
         query, only = _without_equalities(query, own)
         grouped = frozenset((*query.group_by, *(name for subset in subsets for name in subset)))
         read = _read_columns(query, grouped, schema)
-        if not has_row_cells:  # a number is made of codes
+        if not has_row_cells:  # a cell's number is computed from codes, not texts
             texts = frozenset(name for name in grouped - read if _is_text(name, own)) & frozenset(few)
         if _is_number(query.aggregate.column, schema) and not own.dialect.counts_clamped:
             known = query.aggregate.column
@@ -85,7 +85,7 @@ def _sql(rendered: Rendered, encoding: Encoding) -> str:
 
 
 def _encoded_cells(cells: Rendered, texts: frozenset[str], encoding: Encoding) -> str:
-    """The cells with codes instead of texts; a text that is missing in a subset has the code of NULL."""
+    """The cells with codes instead of texts. A column that a subset lacks gets the code of NULL."""
     codes = {code_column(encoding.schema, name): name for name in texts}
     listed = [
         f"{encoding.code_of_text(codes[column], column)} AS {column}" if column in codes else column
@@ -95,9 +95,10 @@ def _encoded_cells(cells: Rendered, texts: frozenset[str], encoding: Encoding) -
 
 
 def _without_equalities(query: Query, encoding: Encoding) -> tuple[Query, dict[str, list[str]]]:
-    """The query without the conditions that all rows must fulfil and that ask for one text, and these.
+    """Splits off the conditions `column = text` that every row must meet.
 
-    A row that has another text, or none, fulfils no such condition, so it is left out before it is encoded.
+    Returns the query without them, and the texts that each column may have. Rows with another text, or none,
+    cannot meet the condition, so they are left out before they are encoded.
     """
     parts = query.where.parts if isinstance(query.where, And) else (query.where,)
     kept: list[Filter] = []
@@ -108,22 +109,22 @@ def _without_equalities(query: Query, encoding: Encoding) -> tuple[Query, dict[s
             only[part.column] = [text for text in texts if text in only.get(part.column, texts)]
         elif part is not None:
             kept.append(part)
-    if not all(only.values()):  # contradictory; as it is, every engine knows what to do with it
+    if not all(only.values()):  # contradictory conditions; every engine handles the unchanged query
         return query, {}
     where = And(tuple(kept)) if len(kept) > 1 else next(iter(kept), None)
     return replace(query, where=where), only
 
 
 def _members(part: Comparison, schema: Schema) -> list[str]:
-    """The texts of the source that have the value which is compared with."""
+    """The source's texts that stand for the compared value: several if the column has groups."""
     groups = schema.columns[part.column].groups
     return [str(text) for text in groups[str(part.value)]] if groups is not None else [str(part.value)]
 
 
 def _read_columns(query: Query, grouped: frozenset[str], schema: Schema) -> frozenset[str]:
-    """The columns whose codes or numbers a pass needs for more than to group by them.
+    """The columns whose codes or numbers a pass needs for more than grouping.
 
-    Declared expressions of wanted columns read others, which may be expressions themselves.
+    Declared expressions read other columns, which may be expressions themselves.
     """
     measured = query.aggregate.column
     read = filter_columns(query.where) | (set() if measured is None else {measured})
@@ -137,13 +138,13 @@ def _read_columns(query: Query, grouped: frozenset[str], schema: Schema) -> froz
 
 
 def _is_number(name: str | None, schema: Schema) -> bool:
-    """Whether the column is one of the source that is clamped to bounds."""
+    """Whether this is a column of the source that is clamped to bounds."""
     column = schema.columns.get(name or "")
     return column is not None and column.expression is None and column.is_numeric and column.is_summable
 
 
 def _is_text(name: str, encoding: Encoding) -> bool:
-    """Whether the column is one of the source whose declared values are texts."""
+    """Whether this is a text column of the source whose declared values are texts."""
     column = encoding.schema.columns.get(name)
     if column is None or column.expression is not None or encoding.kinds[name] != "text":
         return False

@@ -1,7 +1,7 @@
-"""PostgreSQL's SQL, in which a cast or an arithmetic operation can fail on a value: every one is guarded.
+"""PostgreSQL's SQL. A cast or an arithmetic operation can fail on a value there, so each one is guarded.
 
-A number may be beyond a double or too small for it, a timestamp beyond 64 bits of microseconds, and texts may
-have a collation that calls different ones equal.
+A number may be too large or too small for a double, a timestamp may exceed 64 bits of microseconds, and texts
+may have a collation that treats different texts as equal.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 from dpxplain.engines.dialect import Dialect, Kind
 from dpxplain.sql.encoded_names import Parameters
 
-_FEW = 16  # codes that are compared one by one; more are looked up in a jsonb object
+_FEW = 16  # up to this many codes are compared one by one; more are looked up in a jsonb object
 _LARGEST_DOUBLE = "'1.7976931348623157e308'::numeric"
 _SMALLEST_DOUBLE = "'1e-323'::numeric"
 _TINY = "'1e-140'::float8"
 _FIRST_MOMENT, _LAST_MOMENT = "4713-02-01 00:00:00+00 BC", "294246-12-31 00:00:00+00"
-_SAFE_PRECISION = 290  # digits that no double overflows or underflows at
+_SAFE_PRECISION = 290  # numbers of so many digits neither overflow nor underflow a double
 
 
 class PostgresDialect(Dialect):
@@ -59,7 +59,7 @@ class PostgresDialect(Dialect):
     def whole(self, source: str, kind: Kind) -> str:
         if kind in ("whole", "boolean"):
             return f"{source}::int::bigint" if kind == "boolean" else f"{source}::bigint"
-        # NaN is greater than every number.
+        # NaN fails the test below, because PostgreSQL sorts it above every number.
         low, end = (
             ("'-9223372036854775808'::float8", "'9223372036854775808'::float8")
             if kind == "float"
@@ -85,7 +85,7 @@ class PostgresDialect(Dialect):
         last = f"TIMESTAMPTZ '{_LAST_MOMENT}'" if kind == "zoned" else f"TIMESTAMP '{_LAST_MOMENT[:-3]}'"
         moment = source
         if kind == "zoned":
-            # The name of the zone is one that Python knows, and has no quotation mark.
+            # The zone's name is safe to insert: Python knows it, and it has no quotation mark.
             moment = f"(greatest({source}, TIMESTAMPTZ '{_FIRST_MOMENT}') AT TIME ZONE '{zone}')"
         micros = f"(extract(epoch FROM {moment}) * 1000000)::bigint"
         return f"CASE WHEN isfinite({source}) AND {source} <= {last} THEN {micros} END"
@@ -119,13 +119,13 @@ class PostgresDialect(Dialect):
         return f"md5({text})::uuid"
 
     def factor(self, number: str) -> str:
-        """Numbers too small to matter become 0: a product or quotient of others does not underflow."""
+        """The number; 0 if too small to matter, so that products and quotients do not underflow."""
         return f"({number} + {_TINY} - {_TINY})"
 
     def remainder(self, left: str, right: str, is_whole: bool) -> str:
         if is_whole:
             return f"(({left})::bigint % ({right})::bigint)::float8"
-        # NULLIF last: `factor` makes 0 of a number too small to matter.
+        # NULLIF after `factor`, which can turn a tiny number into 0.
         quotient = f"trunc({self.factor(left)} / NULLIF({self.factor(right)}, 0))"
         return f"({left} - {self.factor(right)} * {self.factor(quotient)})"
 
@@ -151,14 +151,14 @@ class PostgresDialect(Dialect):
         return f"floor(date_part('{name}', {moment}))"
 
     def date_trunc(self, unit: str, moment: str) -> str:
-        return f"date_trunc('{unit}', CAST({moment} AS TIMESTAMP))"  # of a date it would be one with a zone
+        return f"date_trunc('{unit}', CAST({moment} AS TIMESTAMP))"  # a date would give one with a zone
 
     def span_number(self, moment: str, micros: int) -> str:
         return f"((extract(epoch FROM CAST({moment} AS TIMESTAMP)) * 1000000)::bigint / {micros})"
 
 
 def kind_of(type_name: str, category: str, modifier: int) -> Kind:
-    """The kind of a type of the catalog: its name, pg_type.typtype, and its modifier (-1 if it has none)."""
+    """The kind of a catalog type, from its name, pg_type.typtype and its modifier (-1 if it has none)."""
     if type_name == "numeric":
         # The modifier is precision * 65536 + scale (11 bits, signed) + 4.
         precision, scale = (modifier - 4) >> 16, (modifier - 4) & 0x7FF
@@ -173,5 +173,5 @@ def kind_of(type_name: str, category: str, modifier: int) -> Kind:
 
 
 def _storable(value: Any) -> Any:
-    """The value; None for a text that PostgreSQL cannot hold, and that no row can have."""
+    """The value; None for a text that PostgreSQL cannot hold, so that no row can have it."""
     return None if isinstance(value, str) and "\0" in value else value

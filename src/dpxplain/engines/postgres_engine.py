@@ -1,7 +1,8 @@
 """PostgreSQL as an engine: the table stays where it is, and only counts and sums of cells leave it.
 
-Every pass is one READ ONLY, REPEATABLE READ transaction with a time limit, cancelled when its caller goes.
-The encoding is an expression in every statement, or a temporary table if the schema's `storage` asks for one.
+Every pass is one READ ONLY, REPEATABLE READ transaction with a time limit. It is cancelled if its caller
+leaves. The encoding is an expression in every statement, or a temporary table if the schema's `storage` asks
+for one.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ T = TypeVar("T")
 
 _SPENT = "The charge stays."
 _SHUT_DOWN = ("57P01", "57P02", "57P03", "55P03")
-"""SQLSTATEs of a database that an operator stopped, or of which another session crashed, or that starts; and
-of a table that another session has locked for longer than `lock_timeout`: none of its rows was read.
+"""SQLSTATEs for: an operator stopped the database, another session crashed, the database is starting, or
+another session has locked the table for longer than `lock_timeout`, so that no row was read.
 """
 _IDLE = 2  # connections kept open between passes
 _SETTINGS = {
@@ -64,7 +65,7 @@ _SETTINGS = {
     "extra_float_digits": "1",
     "client_min_messages": "error",
     "jit": "off",  # compiling the many expressions of wide tables takes a hundred times the scan
-    # GROUPING SETS have a hash table each. Beyond this memory PostgreSQL sorts all rows for each set instead.
+    # Each of the GROUPING SETS needs a hash table. Beyond this memory PostgreSQL sorts all rows per set.
     "hash_mem_multiplier": "64",
     "lock_timeout": "10s",
     "idle_in_transaction_session_timeout": "60s",
@@ -72,7 +73,7 @@ _SETTINGS = {
 
 
 class PostgresEngine:
-    """One data set in a PostgreSQL database. Connects when data are first needed, or at `open`."""
+    """One data set in a PostgreSQL database. Connects when data are first needed, or in `open`."""
 
     is_live = True
 
@@ -80,8 +81,8 @@ class PostgresEngine:
         self._tables: tuple[PostgresTable, ...] = ()  # the data set's own, and those joined to it
         self._idle: list[Connection] = []
         self._is_closed = False
-        self._lock = threading.Lock()  # of the three above
-        self._turn = threading.Lock()  # of passes over stored rows, which one connection has
+        self._lock = threading.Lock()  # guards the three above
+        self._turn = threading.Lock()  # serialises passes over stored rows, which only one connection can see
         self.schema = schema
         self._parts = parts(schema)
         self._checked = all_parts(schema)
@@ -158,7 +159,7 @@ class PostgresEngine:
         )
 
     def figures(self) -> SourceFigures:
-        """How the rows fit the declarations, exactly: for the curator, NOT private."""
+        """Exact figures of how the rows fit the declarations: for the curator, NOT private."""
         self.open()
         encoding = self._encoding()
         rows = f"WITH checked AS NOT MATERIALIZED ({checked_rows(encoding).sql}) "
@@ -166,7 +167,7 @@ class PostgresEngine:
         return self._measured(lambda run: fit_figures(encoding, lambda select: run(rows + select, values)[1]))
 
     def _checked_tables(self, connection: Connection) -> tuple[PostgresTable, ...]:
-        """The tables that rows are read of, after all that may be joined later were checked as well."""
+        """The tables that this engine reads. Also checks all tables that may be joined later."""
         unreadable = SourceError(
             f"The database catalog for {self.schema.table.name} cannot be read.",
             remedy="Try again, or look into the database server's log.",
@@ -239,7 +240,7 @@ class PostgresEngine:
             connection.execute(f"ANALYZE {ENCODED}")
 
     def _measured(self, work: Callable[[Run], T], rehearsed: bool = False) -> T:
-        """The result of a pass. Its error, if it has one, carries nothing of the data or of the server."""
+        """The result of a pass. If it fails, the error says nothing about the data or the server."""
         results: list[T] = []
         problem = self._attempt(work, results, rehearsed)
         if problem is not None:
@@ -282,7 +283,7 @@ class PostgresEngine:
         )
 
     def _is_altered(self, connection: Connection) -> bool:
-        """Whether a column that is read has another type than when the table was opened."""
+        """Whether the type of a column that is read has changed since the table was opened."""
         return any(
             column_types(connection, table.name, [name for name, *_ in table.types]) != table.types
             for table in self._tables
@@ -290,7 +291,7 @@ class PostgresEngine:
 
     @contextmanager
     def _transaction(self, connection: Connection, access: str = "READ ONLY") -> Iterator[None]:
-        """One snapshot of the table. A connection on which something failed is not used again."""
+        """A block that sees one snapshot of the table. After a failure the connection is not reused."""
         connection.execute(f"BEGIN ISOLATION LEVEL REPEATABLE READ {access}")
         settings = _SETTINGS | {"statement_timeout": f"{int(self._time_limit * 1000)}"}
         changed = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
@@ -300,10 +301,10 @@ class PostgresEngine:
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
-        """An idle connection or a new one; the one with the encoded rows, if they are stored."""
+        """An idle connection or a new one; if rows are stored, the connection that has them."""
         if self._materialises:
             with self._turn:
-                self.open()  # again, if a failure of the pass before has cost it the rows
+                self.open()  # opens again if a failed pass lost the stored rows
                 with self._discarded_on_failure(self._take()) as connection:
                     yield connection
         else:
@@ -316,7 +317,7 @@ class PostgresEngine:
                 return self._idle.pop()
         try:
             return self._address.connect()
-        except SourceError as error:  # no row was read, so the data did not decide it
+        except SourceError as error:  # no row was read, so the failure does not depend on the data
             raise SourceLost(error.problem, remedy=error.remedy, is_shut_down=True) from None
 
     @contextmanager
@@ -324,7 +325,7 @@ class PostgresEngine:
         is_usable = False
         try:
             yield connection
-            check_stop()  # a cancellation may still be on its way to it
+            check_stop()  # a cancellation may still be on its way to this connection
             is_usable = True
         finally:
             with self._lock:
@@ -332,7 +333,7 @@ class PostgresEngine:
                 if is_kept:
                     self._idle.append(connection)
                 elif self._materialises:
-                    self._tables = ()  # its rows are gone with the connection
+                    self._tables = ()  # the stored rows are gone with the connection
             if not is_kept:
                 disconnect(connection)
 
@@ -343,7 +344,7 @@ def _run(connection: Connection, sql: str, values: list[Any]) -> Fetched:
 
 
 def _run_without_rows(connection: Connection, sql: str, values: list[Any]) -> Fetched:
-    """Plans the statement and checks the rights to what it reads; PostgreSQL reads nothing for no rows."""
+    """Plans the statement and checks the rights that it needs. With LIMIT 0, PostgreSQL reads no rows."""
     return _run(connection, f"SELECT * FROM ({sql}) AS rehearsed LIMIT 0", values)
 
 

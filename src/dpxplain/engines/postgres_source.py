@@ -1,7 +1,7 @@
-"""Finds a table in a PostgreSQL database and connects to it. Errors of the server can quote values and
+"""Connects to a PostgreSQL database and finds a table in it. The server's errors can quote values and
 secrets, so none of their text is passed on.
 
-Secrets come from where libpq looks for them: PGPASSWORD, PGPASSFILE, a service file, a client certificate.
+libpq finds the secrets: in PGPASSWORD, PGPASSFILE, a service file or a client certificate.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ except ImportError as error:
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-_OLDEST = 140000  # earlier servers have extract() in floats
+_OLDEST = 140000  # in earlier servers, extract() returns floats
 _TABLE = re.compile(r"(?P<address>.*)::(?P<table>[^/@\]]+)\Z", re.DOTALL)
 _TIMEOUTS = {
     "connect_timeout": 10,
@@ -62,8 +62,9 @@ SELECT nspname, relname, attname::text, typname::text, typtype::text, typmod, re
 FROM typed WHERE typtype <> 'd' ORDER BY oid, attnum
 """
 
-# How many values the planner expects in each column; nothing of tables that were never analysed. A share of
-# rows says nothing where those are counted elsewhere: a table that others inherit from has none of its own.
+# How many values the planner expects in each column; nothing for tables that were never analysed. If it is
+# given as a share of the rows, it is unknown (Infinity) for a table without rows of its own, such as a parent
+# table that others inherit from.
 _DISTINCT = """
 SELECT s.attname::text, max(
     CASE WHEN s.n_distinct >= 0 THEN s.n_distinct
@@ -73,17 +74,17 @@ JOIN pg_catalog.pg_namespace n ON n.nspname = s.schemaname
 JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = s.tablename
 WHERE s.schemaname = $1 AND s.tablename = $2 GROUP BY 1
 """
-_SPARE_TEXTS = 16  # besides twice the declared ones, that cells are counted by
+_SPARE_TEXTS = 16  # cells are counted by text up to twice the declared texts plus these
 
 
 @dataclass(frozen=True)
 class PostgresTable:
-    """A table of the catalog: its quoted name and the kinds of its columns."""
+    """A table in the catalog: its quoted name and the kinds of its columns."""
 
     name: str
     kinds: dict[str, Kind]
     few_texts: frozenset[str]
-    """Columns that have hardly more values than are declared, as the planner's statistics say."""
+    """Columns with hardly more values than are declared, according to the planner's statistics."""
     types: ColumnTypes
 
 
@@ -112,7 +113,7 @@ class PostgresAddress:
         try:
             parameters: dict[str, Any] = dict(conninfo_to_dict(address))
         except psycopg.Error:
-            parameters = {"password": "unknown"}  # the message would repeat the address
+            parameters = {"password": "unknown"}  # refused below; psycopg's message would repeat the address
         if parameters.keys() & {"password", "sslpassword"}:
             raise SourceError(
                 "The address of the PostgreSQL database cannot be read.",
@@ -128,7 +129,7 @@ class PostgresAddress:
         return [first, *(first.beside(part.table.source, part) for _, part in others)]
 
     def beside(self, source: object, schema: Schema) -> PostgresAddress:
-        """The address of another table of the same database: as declared, or else of the schema's name."""
+        """The address of another table in the same database: as declared, or else by the table's name."""
         if source is None:
             return PostgresAddress(self.conninfo, schema.table.name)
         address = PostgresAddress.of(str(source), schema) if is_database(source) else None
@@ -142,14 +143,14 @@ class PostgresAddress:
 
     @property
     def place(self) -> str:
-        """The table's lasting name, the same for every host, user and option that leads to it."""
+        """The table's lasting name: its database (or else service, or user) and its own name; no host."""
         database = (
             self.conninfo.get("dbname") or self.conninfo.get("service") or self.conninfo.get("user") or ""
         )
         return f"postgresql {database} {self.table}"
 
     def connect(self) -> Connection:
-        """A connection that logs nothing and prepares nothing."""
+        """A new connection, in autocommit mode, that prepares no statements."""
         unreachable = SourceError(
             "The PostgreSQL database cannot be reached.",
             remedy="Is the server running? Are host, database and user right? Is the password in "
@@ -166,7 +167,7 @@ class PostgresAddress:
             )
 
     def find(self, connection: Connection, schema: Schema) -> PostgresTable:
-        """The table in the catalog; refuses one that is not there or that may not be read. Reads no rows."""
+        """The table in the catalog. Raises if it is missing or may not be read. Reads no rows."""
         if connection.info.server_version < _OLDEST:
             raise SourceError(
                 "PostgreSQL servers older than version 14 are not supported.", remedy="Upgrade it."
@@ -204,7 +205,7 @@ class PostgresAddress:
 
 
 def column_types(connection: Connection, table: str, names: Sequence[str]) -> ColumnTypes:
-    """The types of some columns as they are now. Reads no rows."""
+    """The present types of some columns. Reads no rows."""
     quote = PostgresDialect().quote
     described = execute(connection, f"SELECT {', '.join(map(quote, names))} FROM {table} LIMIT 0", [])
     columns = described.description or ()
@@ -212,7 +213,7 @@ def column_types(connection: Connection, table: str, names: Sequence[str]) -> Co
 
 
 def _distinct(connection: Connection, space: str, relation: str) -> dict[str, float]:
-    """The planner's statistics; none where the role may not see them, as they are not needed."""
+    """The planner's statistics; empty if the role may not see them, since they only save time."""
     with suppress(psycopg.errors.InsufficientPrivilege):
         return dict(execute(connection, _DISTINCT, [space, relation]).fetchall())
     return {}
@@ -226,7 +227,7 @@ def _few_texts(schema: Schema, distinct: dict[str, float]) -> frozenset[str]:
 
 
 def check_kinds(schema: Schema, kinds: dict[str, Kind]) -> None:
-    """Refuses what PostgreSQL cannot convert without an error on some value, or not as other engines do."""
+    """Raises if PostgreSQL could fail on some value of a column, or would convert it unlike other engines."""
     for name, column in schema.columns.items():
         if column.expression is None and column.is_temporal and kinds.get(name) == "text":
             raise SchemaError(
@@ -252,14 +253,14 @@ def check_kinds(schema: Schema, kinds: dict[str, Kind]) -> None:
 
 
 def execute(connection: Connection, sql: str, values: list[Any]) -> psycopg.Cursor[tuple[Any, ...]]:
-    """Runs one statement, its values sent apart from its text."""
+    """Runs one statement. Its values are sent separately from its text."""
     sent = [Jsonb(value) if isinstance(value, dict) else value for value in values]
     return connection.execute(sql, sent)
 
 
 @contextmanager
 def quietly(replacement: DPXPlainError) -> Iterator[None]:
-    """Replaces an error of the driver, whose text may quote values or secrets, by one that carries none."""
+    """Replaces an error of the driver, whose text may quote values or secrets, with one that quotes none."""
     failed = False
     try:
         yield
@@ -269,7 +270,7 @@ def quietly(replacement: DPXPlainError) -> Iterator[None]:
         try:
             raise replacement
         finally:
-            # Inside a `with`, Python attaches the original even here; it would be printed with the rest.
+            # Inside a `with`, Python attaches the original error even here, and a traceback would print it.
             replacement.__context__ = None
 
 

@@ -1,7 +1,8 @@
 """Joins the encoded rows of private tables by the person's id, as SQL of any dialect.
 
-Each table is encoded and cut to its own max_rows as if it was a data set of its own, by its rows of each
-person alone; only then are they joined (docs/proofs/private-joins.md).
+Each table is first encoded and cut to its own max_rows, as if it was a data set of its own: the choice of a
+person's rows depends only on that person's rows in that table. Only then are the tables joined
+(docs/proofs/private-joins.md).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dpxplain.sql.encoded_names import PERSON, UNIT, code_column, units_column, 
 
 
 def all_rows(schema: Schema, encodings: Sequence[Encoding]) -> Rows:
-    """The encoded rows of a data set, or of the tables that are joined, in the order of `parts`."""
+    """The encoded rows of a data set, or of its joined tables; `encodings` are in the order of `parts`."""
     if not schema.joined:
         return encodings[0].all_rows()
     tables = [replace(encoding, keeps_unit=True).rows() for encoding in encodings]
@@ -45,7 +46,7 @@ def joined_rows(schema: Schema, tables: Sequence[Rows], encoding: Encoding) -> R
 
 
 def check_units(tables: Mapping[str, Schema], kinds: Mapping[str, Mapping[str, Kind]]) -> None:
-    """Refuses units whose texts would not be the same where the persons are: 7 and 7.00."""
+    """Raises if the units of two tables may write the same person differently, such as 7 and 7.00."""
     if len(tables) == 1:
         return
     units = {name: kinds[name][part.privacy.unit] for name, part in tables.items()}
@@ -59,7 +60,7 @@ def check_units(tables: Mapping[str, Schema], kinds: Mapping[str, Mapping[str, K
 
 
 def _encoded_names(schema: Schema, part: Schema, table: str) -> dict[str, str]:
-    """The joined name of every encoded column that a table may have."""
+    """Maps each encoded column that a table may have to its name in the joined rows."""
     names = schema.joined.get(table, {})
     return {
         encoded(part, name): encoded(schema, names.get(name, name))

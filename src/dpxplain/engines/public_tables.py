@@ -1,4 +1,4 @@
-"""Reads the public dimension tables of a schema. Their values are public, so types are told from values."""
+"""Reads a schema's public dimension tables. Their values are public, so types may be inferred from them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _NUMBER = re.compile(r"[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 def with_public_tables(
     schema: Schema, folder: Path, replacements: Mapping[str, object] | None = None
 ) -> Schema:
-    """The schema with the columns of its public tables; `replacements` stand in for declared sources.
+    """The schema with the columns of its public tables. `replacements` are used in place of declared sources.
 
-    A table whose key is yet to be discovered is read once that is done. The files of private tables are
-    found in `folder` from then on.
+    A table whose key column must still be discovered is read after the discovery. The returned schema looks
+    for the files of private tables in `folder`.
     """
     unknown = [name for name in replacements or {} if name not in {**schema.tables, **schema.private}]
     if unknown:
@@ -82,7 +82,7 @@ def _read(name: str, source: object, key: str) -> PublicRows:
 
 
 def _typed(values: list[Any], *, is_text: bool) -> list[Any]:
-    """Values as expressions have them; text that is a number, a date or a truth value throughout is one."""
+    """Values in the types of expressions. Texts that are all numbers, dates or true/false are converted."""
     plain = [_plain(value) for value in values]
     if not is_text:
         return plain

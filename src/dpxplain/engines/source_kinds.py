@@ -1,6 +1,6 @@
-"""What kind of source a path names, and which files belong to it. Opens none of them.
+"""Tells what kind of source a path names and which files belong to it. Opens no data file.
 
-The only place that lists the supported kinds of files, and the errors for other kinds.
+Only this module lists the supported kinds of files, and the errors for other kinds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _KINDS: dict[str, FileKind] = {
     ".duckdb": "duckdb", ".ddb": "duckdb",
 }  # fmt: skip
 _TABLE_MARK = "::"  # file.duckdb::table
-_SCHEME = re.compile(r"(?:^|/)([A-Za-z][A-Za-z0-9+.-]+):/{1,2}")  # paths join to folder/s3:/bucket
+_SCHEME = re.compile(r"(?:^|/)([A-Za-z][A-Za-z0-9+.-]+):/{1,2}")  # joining paths gives folder/s3:/bucket
 _HANDED_OVER = "Read the data with pandas, Polars or DuckDB, and pass the DataFrame or relation."
 _READ = "Use Parquet, CSV, JSON lines, Feather or a DuckDB file, or pass a DataFrame."
 _STORES = {
@@ -55,7 +55,7 @@ _OTHER_FILES = {
 
 @dataclass(frozen=True)
 class SourceFiles:
-    """The files of one source, all of one kind; `table` is the one named in a DuckDB file."""
+    """The files of one source, all of one kind; `table` is the table named in a DuckDB file."""
 
     kind: FileKind
     files: tuple[str, ...]
@@ -80,7 +80,7 @@ def local_files(source: Any) -> Any | None:
     if type(source).__module__ != "pyarrow._dataset" or getattr(system, "type_name", None) != "local":
         return None
     files = list(source.files)
-    if not files or source.count_rows() < _all_rows(source, files):  # it has a filter
+    if not files or source.count_rows() < _all_rows(source, files):  # the dataset has a filter
         return None
     return files
 
@@ -93,7 +93,7 @@ def _all_rows(dataset: Any, files: list[str]) -> int:
 
 
 def is_address(source: object) -> bool:
-    """Whether the data are at a server.
+    """Whether the source is the address of a DPXPlain server.
 
     >>> is_address("https://host/adult"), is_address("adult.parquet")
     (True, False)
@@ -115,7 +115,7 @@ def is_spark(source: object) -> bool:
 
 
 def is_spark_frame(source: object) -> bool:
-    """Whether a source is a DataFrame of Spark, which is not imported for that."""
+    """Whether a source is a Spark DataFrame; does not import Spark."""
     return _is_of_spark(source, "DataFrame")
 
 
@@ -126,17 +126,17 @@ def _is_of_spark(source: object, name: str) -> bool:
 
 
 def find_files(source: str | Path | Sequence[str | Path]) -> list[str]:
-    """The files that a path, glob or file::table, or a list of such, names, without looking at their kind."""
+    """The files named by a path, glob or file::table, or by a list of these. Does not check their kind."""
     paths = [source] if isinstance(source, str | Path) else source
     return [file for path in paths for file in sorted(glob.glob(file_and_table(str(path))[0]))]
 
 
 def source_files(source: str | Path | Sequence[str | Path]) -> SourceFiles:
-    """The files of a source; refuses what is not there, not of one kind, or not read at all."""
+    """The files of a source. Raises if a file is missing, the kinds differ, or a kind is not supported."""
     if isinstance(source, str | Path):
         return _each_once(_files_of(str(source)))
     if not all(map(find_files, source)):
-        # A list of texts may well be data by mistake, so it is not repeated.
+        # The list may be data passed by mistake, so the message does not repeat it.
         raise SourceError(
             "One of the paths in the list does not exist.", remedy="Check each path in the list."
         )
@@ -156,7 +156,7 @@ def source_files(source: str | Path | Sequence[str | Path]) -> SourceFiles:
 
 
 def _each_once(source: SourceFiles) -> SourceFiles:
-    """Refuses a file that is named twice, by a link or by two spellings: each row would count twice."""
+    """Raises if a file is named twice, by a link or by two spellings: each row would count twice."""
     identities = {(status.st_dev, status.st_ino) for status in map(os.stat, source.files)}
     if len(identities) < len(source.files):
         raise SourceError(
@@ -191,7 +191,7 @@ def file_and_table(path: str) -> tuple[str, str | None]:
 
 
 def _suffix(file: str) -> str:
-    """The ending that tells the kind, .csv.gz rather than .gz."""
+    """The file name's ending that tells the kind, such as .csv.gz rather than .gz."""
     suffixes = Path(file).suffixes[-2:]
     return next(
         (s for s in ("".join(suffixes).lower(), *reversed(suffixes)) if s.lower() in _KINDS), ""

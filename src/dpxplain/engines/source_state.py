@@ -1,10 +1,9 @@
 """The state of an engine's source, of any kind: a digest of the content read, and whether it changed since.
 
-Files are read only where size and times cannot tell. A table that lives in a database has the snapshot that
-the curator named in `table.version`, because nothing about a live table tells cheaply and surely that its
-rows are still the same (ADR 20 and 28). Several private tables of a data set are one source: its version
-names the state of all of them, or a table that changes under an unchanged version would go unnoticed until
-it is joined.
+Files are read again only if size and times cannot tell. For a table in a database the curator names the state
+in `table.version`, because no cheap and certain test shows that a live table's rows are unchanged (ADR 20 and
+28). Several private tables of a data set are one source, whose version covers all of them. Otherwise a change
+of one table would go unnoticed until that table is joined.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ if TYPE_CHECKING:
     from dpxplain.engines.engine import Engine
 
 
-_SETTLED_NS = 2_000_000_000  # a file changed so recently may change again within one tick of its clock
+_SETTLED_NS = 2_000_000_000  # a file changed so recently may change again within one clock tick
 DIGESTING = "dpxplain-digest"
-"""The name of threads that digest."""
+"""The name prefix of the threads that compute digests."""
 
 FileStates = tuple[tuple[str | int, ...], ...]
 
 
 class FileSource:
-    """Files, by the paths or globs that name them; where there are none yet, their states are empty.
+    """Files, by the paths or globs that name them. If a file is missing, the states are empty.
 
-    Content is read only where size and times cannot tell: unchanged ones mean unchanged files, and another
-    size means another content.
+    Content is read only if size and times cannot tell. Unchanged size and times mean unchanged content, and a
+    changed size means changed content.
     """
 
     def __init__(self, patterns: str | Path | Sequence[str | Path]) -> None:
@@ -50,7 +49,7 @@ class FileSource:
         self._states = file_states(self._patterns)
         self._state = settled_state(self._states)
         self._digest: ContentDigest | None = None
-        self._replacement: tuple[FileStates, ContentDigest | None] = (), None  # what was digested last
+        self._replacement: tuple[FileStates, ContentDigest | None] = (), None  # the change digested last
         self._lock = threading.RLock()  # `fits` may ask for the digest
 
     @property
@@ -81,7 +80,7 @@ class FileSource:
             digest = self._replacement[1]
             if digest is None or not fits(digest):
                 return True
-            # The same content was written again, or moved.
+            # The file was moved, or the same content was written again.
             self._digest, self._states, self._state = digest, states, settled_state(states)
             return False
 
@@ -93,8 +92,8 @@ class FileSource:
     def reading(self, recognised: Recognised) -> Iterator[None]:
         """Digests the files while the block reads them, unless they are recognised.
 
-        Refuses files that change meanwhile: the digest is of what the block has read. Times cannot tell that
-        of files written just now, so those are digested again afterwards.
+        Raises if the files change meanwhile, so that the digest is of what the block has read. For files
+        written just now, times cannot show a change, so these files are digested again afterwards.
         """
         if self._state is not None and recognised(self._state):
             yield
@@ -113,9 +112,9 @@ class FileSource:
         return [(str(name), int(size)) for name, size, *_ in self._states]
 
     def verified(self) -> FileStates | None:
-        """The states of the files, if their content is the one that was read; None if it may not be.
+        """The states of the files, if they still have the content that was read; None if they may not.
 
-        Times tell nothing about files that were changed just now, so those are digested again.
+        For files changed just now, times cannot show another change, so these files are digested again.
         """
         states = file_states(self._patterns)
         with self._lock:
@@ -129,7 +128,7 @@ class FileSource:
             return states
 
     def holds_same(self, _files: object, _digest: Callable[[object], ContentDigest]) -> bool:
-        """Whether the files are still those that were read; to be asked after they were read once more."""
+        """Whether the files still have the content that was read. Call it after reading them once more."""
         if file_states(self._patterns) != self._states:
             return False
         return self._state is not None or self._digest is None or _digest_of(self._states) == self._digest
@@ -143,11 +142,10 @@ class FileSource:
 
 
 def file_states(patterns: Sequence[str]) -> FileStates:
-    """Path, device, inode, size and times of every file, in the order of their paths; () if one is missing.
+    """Path, size, times, inode and device of every file, sorted by path; () if one is missing.
 
-    Behind those of a database stands the table that its path names: another table is another content.
-    The time of the last change of the inode (ctime) also differs where somebody set the time of modification
-    back.
+    For a database file the name of the chosen table comes last: another table is other content. The inode's
+    change time (ctime) is included because it shows a change even if someone set the modification time back.
     """
     states: list[tuple[str | int, ...]] = []
     for pattern in patterns:
@@ -170,7 +168,7 @@ def file_states(patterns: Sequence[str]) -> FileStates:
 def settled_state(states: FileStates) -> str | None:
     """The states as a text; None if a file changed just now."""
     now = time.time_ns()
-    # A copy can bring its time of modification along; only the inode's own tells when it was written.
+    # A copy can keep the original's modification time; only the inode's time tells when it was written.
     if any(now - max(int(modified), int(changed)) < _SETTLED_NS for _, _, modified, changed, *_ in states):
         return None
     return json.dumps(states)
@@ -181,7 +179,7 @@ def _sizes(states: FileStates) -> list[int]:
 
 
 def _digest_of(states: FileStates) -> ContentDigest:
-    """The digest of the files' contents, whatever their names: a moved file is the same data."""
+    """The digest of the files' contents. Names do not count: a moved file has the same data."""
     digests = []
     for name, _size, _modified, _changed, _inode, _device, *table in states:
         with open(name, "rb") as file:
@@ -200,10 +198,10 @@ def _changed_meanwhile() -> SourceError:
 
 
 class LiveTable:
-    """The source of an engine that reads a table where it lives."""
+    """The source of an engine that reads a table in its database or in Spark."""
 
     def __init__(self, schema: Schema, place: str, check_readable: Callable[[], None]) -> None:
-        """`place` names the table for good: the kind of database, its name, the table's; no host."""
+        """`place` is the table's lasting name: the kind of database and the table, without a host."""
         if not schema.table.version:
             raise SchemaError(
                 "table.version: is missing. The rows of a database table can change at any time, so the "
@@ -215,7 +213,7 @@ class LiveTable:
         self._check_readable = check_readable
 
     def check_readable(self) -> None:
-        """Refuses a table that does not fit, without details: an analyst reads the error, not the curator."""
+        """Raises if the table does not fit the schema. An analyst reads the error, so it has no details."""
         try:
             self._check_readable()
         except SchemaError:
@@ -239,7 +237,7 @@ class LiveTable:
 
 
 class PrivateSources:
-    """Sources by the names of their tables."""
+    """Several private tables as one source, by the names of the tables."""
 
     def __init__(self, sources: Mapping[str, Source]) -> None:
         self._sources = dict(sources)
@@ -261,10 +259,10 @@ class PrivateSources:
         return _together([source.present_state() for source in self._sources.values()])
 
     def check_same(self, engine: Engine, dataset: str) -> None:
-        """Refuses an engine that has read other content of these tables than this source has."""
+        """Raises if the engine has read other content of these tables than this source has."""
         read = engine.source
         if not isinstance(read, PrivateSources):
-            return  # a live table, whose version is declared
+            return  # a live table: the schema declares its version
         for name, source in read._sources.items():
             if source.digest() is None or source.digest() != self._sources[name].digest():
                 raise DataChanged.of(dataset, charged=True)
@@ -277,12 +275,12 @@ class PrivateSources:
         return self._sources[name].is_replaced(all_fit)
 
     def _digest(self, known: Mapping[str, ContentDigest]) -> ContentDigest | None:
-        """The digest of all contents in the order of the tables; None if one has changed meanwhile."""
+        """The digest of all tables, in their order; None if one table has changed meanwhile."""
         digests = [known.get(name) or source.digest() for name, source in self._sources.items()]
         known_digests = [digest for digest in digests if digest is not None]
         return ContentDigest.of_all(known_digests) if len(known_digests) == len(digests) else None
 
 
 def _together(states: list[str | None]) -> str | None:
-    """The states of all; None if one is unknown."""
+    """All states as one text; None if a state is unknown."""
     return None if None in states else json.dumps(states)

@@ -1,7 +1,8 @@
 """The engine for Apache Spark, classic or Connect: a pass is one SQL statement, and only its cells come back.
 
 The encoding is an expression in every statement, or a cached or saved table if the schema's `storage` asks
-for one. No RDDs, no Python code in Spark. Spark's errors quote values and plans: none of it is passed on.
+for one. It uses no RDDs and runs no Python code in Spark. Spark's errors can quote values and plans, so none
+of their text is passed on.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ TIME_LIMIT = 1800.0
 T = TypeVar("T")
 
 _SPENT = "The charge stays."
-_MOST_COLUMNS = 64  # of GROUPING SETS in one statement
+_MOST_COLUMNS = 64  # in the GROUPING SETS of one statement
 
 
 class SparkEngine:
-    """One data set in Spark. Connects when data are first needed, or at `open`."""
+    """One data set in Spark. Connects when data are first needed, or in `open`."""
 
     is_live = True
 
@@ -56,12 +57,12 @@ class SparkEngine:
         others: Mapping[str, object] = MappingProxyType({}),
         time_limit: float | None = None,
     ) -> None:
-        """`others` are the private tables: DataFrames or names, by their names in the schema."""
+        """`others` has the source of each private table (DataFrame or address) by its name in the schema."""
         self._opened: tuple[SparkSource, ...] = ()  # the data set's own, and those that may be joined to it
         self._materialised: _Materialised | None = None
-        self._lock = threading.Lock()  # of the two above
+        self._lock = threading.Lock()  # guards the two above
         self._checked = checked = all_parts(schema)
-        # Not kept as it is: a DataFrame's own text may show rows.
+        # The source is kept in a function only, because the text of a DataFrame may show rows.
         self._open_sources: Callable[[], tuple[SparkSource, ...]] = lambda: open_all(source, others, checked)
         self._time_limit = time_limit or TIME_LIMIT
         self.schema = schema
@@ -98,7 +99,7 @@ class SparkEngine:
             self._close_sources()
 
     def __del__(self) -> None:
-        self.close()  # an engine of joined tables is let go while passes may still run on it
+        self.close()  # an engine of joined tables is dropped while passes may still run on it
 
     def _close_sources(self) -> None:
         opened, self._opened = self._opened, ()
@@ -106,9 +107,10 @@ class SparkEngine:
             source.close()
 
     def check_unchanged(self) -> None:
-        """Analyses the columns that are read. Spark Connect looks at the table again for it.
+        """Lets Spark analyse a SELECT of the columns that are read. Spark Connect looks at the table again
+        for this.
 
-        A session in this process has resolved its table when it was opened, so there nothing can be noticed.
+        A session in this process resolved its table when it was opened, so no change is noticed there.
         """
         self.open()
         for part, opened in zip(self._checked.values(), self._opened, strict=True):
@@ -138,7 +140,7 @@ class SparkEngine:
         return Confidential(self._measured(lambda: value_counts(encoding, column, longest, fetch)))
 
     def figures(self) -> SourceFigures:
-        """How the rows fit the declarations, exactly: for the curator, NOT private."""
+        """Exact figures of how the rows fit the declarations: for the curator, NOT private."""
         self.open()
         parameters = Parameters()
         encoding = self._encodings(parameters)[0]
@@ -172,7 +174,7 @@ class SparkEngine:
         return grouped_of(columns, query, self.schema, subsets)
 
     def _fit(self, asked: FitQuestion, rehearsed: bool) -> FitCounts:
-        """Reads the source again: encoded rows do not tell a clamped value from one at its bound."""
+        """Reads the source again: in encoded rows, a clamped value looks like one at its bound."""
 
         def execute(sql: str, values: list[Any]) -> list[int]:
             counts = self._run(sql, Parameters(values), rehearsed).columns
@@ -189,7 +191,7 @@ class SparkEngine:
         return self._opened[0]
 
     def _run(self, sql: str, parameters: Parameters, rehearsed: bool = False) -> Any:
-        """The result as an Arrow table: cells, never rows. Rehearsed, Spark analyses the statement only."""
+        """The result as an Arrow table: cells, never rows. Rehearsed, the statement is only analysed."""
         with self._statement():
             frame = self._frame(sql, parameters)
             return (frame.limit(0) if rehearsed else frame).toArrow()
@@ -205,7 +207,7 @@ class SparkEngine:
     # -- What can go wrong ---------------------------------------------------------------------------------
 
     def _measured(self, work: Callable[[], T]) -> T:
-        """The result of a pass. Its error, if it has one, carries nothing of the data or of Spark."""
+        """The result of a pass. If it fails, the error says nothing about the data or Spark."""
         results: list[T] = []
         problem = self._attempt(work, results)
         if problem is not None:
@@ -230,7 +232,7 @@ class SparkEngine:
 
     @contextmanager
     def _statement(self) -> Iterator[None]:
-        """A block whose jobs have a tag, by which they are cancelled when the caller goes or time is up."""
+        """A block whose jobs have a tag. They are cancelled by it if the caller leaves or the time is up."""
         source, tag = self._source, f"dpxplain-{token_hex(8)}"
         is_late = threading.Event()
 
@@ -252,7 +254,7 @@ class SparkEngine:
     # -- A table of encoded rows ---------------------------------------------------------------------------
 
     def _materialise(self) -> _Materialised:
-        """The encoded table, kept in Spark as the schema says; dropped when the engine is closed."""
+        """Stores the encoded table in Spark as the schema says; `close` drops it."""
         parameters = Parameters()
         rows = all_rows(self.schema, self._encodings(parameters))
         table = _Materialised(self._source.session, f"dpxplain_{token_hex(8)}", rows.columns)
@@ -269,7 +271,7 @@ class SparkEngine:
         try:
             quietly(keep, failed)
         except BaseException:
-            table.drop()  # what was stored until then
+            table.drop()  # drops what was stored before the failure
             raise
         return table
 
@@ -283,7 +285,7 @@ class _Failed(Exception):
 
 
 class _Materialised:
-    """An encoded table that is kept in Spark: cached, or saved under a name of its own."""
+    """An encoded table stored in Spark: cached, or saved under a name of its own."""
 
     def __init__(self, session: Any, table: str, columns: tuple[str, ...]) -> None:
         self.table = table
@@ -297,7 +299,7 @@ class _Materialised:
             return
         self._cached = frame.persist()
         self._cached.createOrReplaceTempView(self.table)
-        self._cached.count()  # reads every row, so that all passes are of the same
+        self._cached.count()  # reads every row now, so that all passes use the same rows
 
     def drop(self) -> None:
         def take_back() -> None:
@@ -312,7 +314,7 @@ class _Materialised:
 
 
 def _groupable(query: Query, subsets: tuple[tuple[str, ...], ...]) -> list[tuple[tuple[str, ...], ...]]:
-    """The subsets in parts, each of which one statement can group by."""
+    """The subsets in parts, each with few enough columns for one statement."""
     parts: list[list[tuple[str, ...]]] = [[]]
     columns = set(query.group_by)
     for subset in subsets:

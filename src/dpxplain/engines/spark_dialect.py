@@ -1,7 +1,7 @@
-"""Spark's SQL, written so that no setting of a session changes a value: not ANSI mode, not its time zone.
+"""Spark's SQL, written so that no setting of a session changes a value, such as ANSI mode or the time zone.
 
-Timestamps are TIMESTAMP_NTZ, which has no zone, and are counted from 1970; functions that would convert them
-to the session's zone on the way (date_trunc, timestampdiff) are not used. docs/engines.md has the pitfalls.
+Timestamps are TIMESTAMP_NTZ, which has no zone, and are counted from 1970. Functions that would convert them
+to the session's zone on the way (date_trunc, timestampdiff) are not used. docs/engines.md lists the pitfalls.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from dpxplain.sql.encoded_names import Parameters
 
 _EPOCH = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
 _DAY = 86_400_000_000
-_FEW = 8  # texts that are looked up one after the other; of more, only those with the same checksum
-# Declared texts of a statement that are compared one by one; each is some 65 bytes of a method, of which Java
-# compiles none above 8,000.
+_FEW = 8  # up to this many texts are compared one by one; of more, only those with the same checksum
+# Up to this many declared texts of a statement are compared one by one. Each takes about 65 bytes of a
+# method, and Java compiles no method above 8,000 bytes.
 _MOST_COMPARISONS = 64
-# Above so many columns (spark.sql.codegen.maxFields) Spark itself splits the code into short methods.
+# Above this many columns (spark.sql.codegen.maxFields), Spark itself splits the code into short methods.
 _MOST_FIELDS = 100
-_WHOLE_FROM = float(2**52)  # from here on every double is a whole number
-_NO_LONG = float(2**63)  # Spark casts it to 2^63 - 1, and quietly
-_FAR = 8 * 10**18  # microseconds; beyond every declared date, and a change of the zone does not overflow
+_WHOLE_FROM = float(2**52)  # from this number on, every double is whole
+_NO_LONG = float(2**63)  # Spark casts this to 2^63 - 1 without an error
+_FAR = 8 * 10**18  # microseconds; later than every declared date, and changing the zone does not overflow
 _ISO = "[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?)?"
 _OFFSET = "([+-][0-9]{2}(:?[0-9]{2})?|Z)"
 _PARTS = {
@@ -35,7 +35,7 @@ _PARTS = {
 
 
 class SparkDialect(Dialect):
-    """`names` are the source's columns as a statement calls them; `padded` those of type CHAR."""
+    """Spark's SQL. `names` maps the source's columns to those of the view; `padded` has the CHAR columns."""
 
     name = "spark"
     text = "STRING"
@@ -57,7 +57,7 @@ class SparkDialect(Dialect):
         return dialect
 
     def quote(self, name: str) -> str:
-        """Names are the engine's own, because Spark's do not tell upper from lower case."""
+        """The view's name for a column. It is the engine's own, because Spark ignores case in names."""
         return self._names[name]
 
     def placeholder(self, number: int) -> str:
@@ -67,7 +67,7 @@ class SparkDialect(Dialect):
         return "SMALLINT" if size < 2**15 else "INT"
 
     def array(self, values: Sequence[Any], parameters: Parameters) -> str:
-        # One text, because Spark takes a list for as many parameters.
+        # The array is one JSON text, because Spark would turn a list into as many parameters.
         sample = values[0] if values else ""
         if isinstance(sample, date):
             listed = self._listed([value.isoformat() for value in values], "string", parameters)
@@ -93,7 +93,7 @@ class SparkDialect(Dialect):
         if kind != "float":
             return "CAST(NULL AS BIGINT)"
         number = f"CAST({source} AS DOUBLE)"
-        # NaN equals NaN here, but casts to NULL.
+        # In Spark NaN equals NaN, but it casts to NULL.
         is_whole = f"rint({number}) = {number} AND {number} < {self.number_literal(_NO_LONG)}"
         return f"CASE WHEN {is_whole} THEN try_cast({number} AS BIGINT) END"
 
@@ -105,9 +105,9 @@ class SparkDialect(Dialect):
         return "CAST(NULL AS BOOLEAN)"
 
     def text_of(self, source: str, kind: Kind) -> str:
-        if kind == "zoned":  # its text depends on the session's zone
+        if kind == "zoned":  # otherwise its text would depend on the session's zone
             return f"CAST(unix_micros({source}) AS STRING)"
-        # Not CAST: without ANSI mode a decimal's text has an exponent.
+        # Not CAST: without ANSI mode, it writes a decimal with an exponent.
         text = f"try_cast({source} AS STRING)"
         return f"rtrim({text})" if source in self._padded else text
 
@@ -116,11 +116,11 @@ class SparkDialect(Dialect):
 
     def micros(self, source: str, kind: Kind, zone: str) -> str:
         if kind == "date":
-            # NULL for years beyond 294247, which 64 bits of microseconds do not reach.
+            # NULL for years after 294247, which 64 bits of microseconds cannot hold.
             return f"try_multiply(CAST(unix_date({source}) AS BIGINT), {_DAY})"
         if kind == "timestamp":
             return _since_epoch(source)
-        # The name of the zone is one that Python knows, and has no quotation mark.
+        # The zone's name is safe to insert: Python knows it, and it has no quotation mark.
         if kind == "zoned":
             return _local(f"unix_micros({source})", zone)
         if kind != "text":
@@ -152,7 +152,7 @@ class SparkDialect(Dialect):
         return f"get(get({numbers}, {bucket}), {place} - 1)"
 
     def _searched(self, text: str, codes: Sequence[tuple[Any, int]], parameters: Parameters) -> str:
-        """A search in a list that is sorted by bytes: by its halves, at last one text after the other."""
+        """A binary search in a list sorted by bytes; the last few texts are compared one by one."""
         if len(codes) > _FEW:
             middle = len(codes) // 2
             first = self.placeholder(parameters.bind(codes[middle][0]))
@@ -172,14 +172,14 @@ class SparkDialect(Dialect):
         return f"get({self._listed(codes, 'int', parameters)}, CAST({place} AS INT) - 1)"
 
     def _listed(self, values: list[Any], kind: str, parameters: Parameters) -> str:
-        """An array of a constant, which Spark computes once."""
+        """An array from a constant JSON text, which Spark parses once."""
         return f"from_json({self.placeholder(parameters.bind(json.dumps(values)))}, 'array<{kind}>')"
 
     def nearest(self, number: str, low: float, high: float) -> str:
         rounded = f"CAST({super().nearest(number, low, high)} AS DOUBLE)"
         if max(abs(low), abs(high)) < _WHOLE_FROM:
             return rounded
-        # floor and ceil have 64 bits, and overflow is an error.
+        # floor and ceil return 64-bit integers, and overflow is an error.
         is_small = f"abs({number}) < {self.number_literal(_WHOLE_FROM)}"
         return f"CASE WHEN {is_small} THEN {rounded} ELSE {number} END"
 
@@ -191,7 +191,7 @@ class SparkDialect(Dialect):
         return f"CASE WHEN {is_small} THEN CAST({name}({number}) AS DOUBLE) ELSE {number} END"
 
     def like(self, text: str, pattern: str, ignores_case: bool) -> str:
-        # Without an escape character, of which LIKE always has one.
+        # Spark's LIKE always has an escape character, the backslash, so backslashes are doubled.
         plain = f"replace({pattern}, chr(92), concat(chr(92), chr(92)))"
         return f"({text} {'ILIKE' if ignores_case else 'LIKE'} {plain})"
 
@@ -246,7 +246,7 @@ def kind_of(type_name: str) -> Kind:
 
 
 def _since_epoch(moment: str) -> str:
-    """Microseconds since 1970 of a timestamp without a zone."""
+    """The microseconds from 1970 to a timestamp without a zone."""
     return f"CAST(CAST(({moment} - {_EPOCH}) AS DECIMAL(19, 6)) * 1000000 AS BIGINT)"
 
 
@@ -255,6 +255,6 @@ def _at(micros: str) -> str:
 
 
 def _local(micros: str, zone: str) -> str:
-    """A moment's microseconds as a clock of the zone shows them."""
+    """A moment's microseconds, converted to the local time of the zone."""
     inside = f"timestamp_micros(least(greatest({micros}, -{_FAR}), {_FAR}))"
     return f"CASE WHEN {micros} IS NOT NULL THEN unix_micros(from_utc_timestamp({inside}, '{zone}')) END"

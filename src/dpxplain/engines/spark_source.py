@@ -1,6 +1,7 @@
-"""What Spark reads: a DataFrame, a session's table, or one at spark:// or sc://; and who ends the session.
+"""Opens a Spark source (a DataFrame, a session's table, or a table at spark:// or sc://) and closes it.
 
-Only the catalog is asked here, no row is read. PySpark's errors quote plans and values, so none is passed on.
+This module asks only the catalog and reads no row. PySpark's errors can quote plans and values, so none of
+their text is passed on.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from dpxplain.model.schema import Schema
 
 T = TypeVar("T")
 
-_OLDEST = 4  # the first version with try_cast of everything, tags in every kind of session, and toArrow
-# A driver that this process starts shows nothing: Spark's page and event log have plans and true row counts.
+_OLDEST = 4  # the first version with try_cast for all types, tags in every kind of session, and toArrow
+# Settings of a driver that this process starts: no web page, event log or other log, because these show plans
+# and true row counts.
 _DRIVER = {
     "spark.app.name": "dpxplain",
     "spark.ui.enabled": "false",
@@ -34,19 +36,19 @@ _DRIVER = {
     "spark.log.level": "OFF",
 }
 _UNITS: tuple[Kind, ...] = ("whole", "decimal", "long decimal", "text", "boolean", "date")
-_CHAR = "__CHAR_VARCHAR_TYPE_STRING"  # where Spark keeps that a column of texts is padded
+_CHAR = "__CHAR_VARCHAR_TYPE_STRING"  # the metadata key under which Spark stores that a text column is padded
 
 
 @dataclass(frozen=True)
 class SparkSource:
-    """The rows as a view of a session, whose columns have names of ours, and its columns' kinds."""
+    """A source as a temporary view of a session. The view's columns have names that the engine chose."""
 
     session: Any
     view: str
     names: Mapping[str, str]
     kinds: Mapping[str, Kind]
     padded: frozenset[str]
-    fields: tuple[Any, ...]  # of the catalog: names, types, and whether they may be NULL
+    fields: tuple[Any, ...]  # from the catalog: names, types, and whether they may be NULL
     _release: Callable[[], None]
 
     def dialect(self) -> SparkDialect:
@@ -54,8 +56,8 @@ class SparkSource:
 
     @contextmanager
     def tagged(self, tag: str) -> Iterator[None]:
-        """A block of this thread whose jobs have the tag, so that they can be cancelled by it."""
-        # In a classic session its own tags do not reach the thread that Spark fetches results in.
+        """A block whose jobs, in this thread, have the tag, so that they can be cancelled by it."""
+        # A classic session's own tags do not reach the thread in which Spark fetches results.
         session = self.session
         add, remove = (
             (session.addTag, session.removeTag)
@@ -79,7 +81,7 @@ class SparkSource:
         return type(self.session).__module__.startswith("pyspark.sql.connect")
 
     def close(self) -> None:
-        """Takes back what opening has made: the view, and the session if it is not the caller's."""
+        """Drops the view, and ends the session if it was started here."""
 
         def take_back() -> None:
             self.session.catalog.dropTempView(self.view)
@@ -90,12 +92,12 @@ class SparkSource:
 
 
 def place_of(source: object, table: str) -> str:
-    """What names the source for good, whichever address leads to it."""
+    """The source's lasting name, whichever address leads to it."""
     return "spark DataFrame" if is_spark_frame(source) else f"spark {_named_table(source) or table}"
 
 
 def check_unit(schema: Schema, kinds: Mapping[str, Kind]) -> None:
-    """Refuses a privacy unit by which other engines might choose other rows of a person."""
+    """Raises if other engines might choose other rows of a person by this privacy unit."""
     unit = schema.privacy.unit
     if unit != "row" and kinds.get(unit) not in _UNITS:
         raise SchemaError(
@@ -108,7 +110,7 @@ def check_unit(schema: Schema, kinds: Mapping[str, Kind]) -> None:
 def open_all(
     source: object, others: Mapping[str, object], parts: Mapping[str, Schema]
 ) -> tuple[SparkSource, ...]:
-    """Opens the data set's own source, and those of tables that may be joined to it, in the same session."""
+    """Opens the data set's own source and the tables that may be joined to it, in the same session."""
     own, *names = parts
     opened = [open_spark(source, own)]
     try:
@@ -123,7 +125,7 @@ def open_all(
 
 
 def _beside(own: object, session: Any, source: object, name: str) -> SparkSource:
-    """Another table of the session: a DataFrame of it, or one of its catalog."""
+    """Another table of the session: one of its DataFrames, or a table in its catalog."""
     elsewhere = SchemaError(
         f"tables.{name}: is in another place. Joined tables must be in one Spark session.",
         remedy="Pass a DataFrame of that session, or remove source to read the table with this name.",
@@ -143,7 +145,7 @@ def _beside(own: object, session: Any, source: object, name: str) -> SparkSource
 
 
 def open_spark(source: object, table: str) -> SparkSource:
-    """Opens a source; `table` is read where the source itself names none."""
+    """Opens a source. `table` is read if the source itself names no table."""
     table = _named_table(source) or table
     frame, release = None, _nothing
     try:
@@ -165,7 +167,7 @@ def _named_table(source: object) -> str | None:
 
 
 def _session_of(source: object) -> tuple[Any, Callable[[], None]]:
-    """The session, and what ends it if it was started here."""
+    """The session, and a function that ends it if it was started here."""
     session = source[0] if isinstance(source, tuple) else source
     if not isinstance(session, str):
         return session, _nothing
@@ -180,14 +182,14 @@ def _session_of(source: object) -> tuple[Any, Callable[[], None]]:
 
 
 def _connect(address: str) -> tuple[Any, Callable[[], None]]:
-    # Not by pyspark.sql, which refuses in a process that has a classic session too.
+    # Not through pyspark.sql, which refuses if the process also has a classic session.
     session = _builder("pyspark.sql.connect.session").remote(address).create()
     _ = session.version  # calls the server
     return session, session.stop
 
 
 class _Drivers:
-    """A process has one driver, so that all data sets at a spark:// address share it."""
+    """The Spark driver of this process. A process can have only one, so all spark:// data sets share it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -291,7 +293,7 @@ def _check_session(session: Any) -> None:
 
 
 def quietly(call: Callable[[], T], replacement: SourceError) -> T:
-    """The call's result; an error of it is replaced, and none of its text, causes and frames are kept."""
+    """The call's result. Replaces an error, and keeps nothing of its text, causes and frames."""
     try:
         with silenced():
             return call()
@@ -303,7 +305,7 @@ def quietly(call: Callable[[], T], replacement: SourceError) -> T:
 
 
 class _Silence(logging.Filter):
-    """Drops what PySpark logs of failed statements, with their plans, in threads that work for an engine."""
+    """Drops PySpark's log records about failed statements, which have plans, in threads of an engine."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -328,7 +330,7 @@ _silence = _Silence()
 
 @contextmanager
 def silenced() -> Iterator[None]:
-    """A block in which PySpark says nothing: its logs quote plans, and it warns of versions of pandas."""
+    """A block without PySpark's logs, which quote plans, and without warnings, such as on pandas versions."""
     with _silence(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

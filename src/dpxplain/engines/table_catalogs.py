@@ -1,4 +1,4 @@
-"""The columns of a table as a database's catalog describes them: names and types, and no value of any row."""
+"""Reads the columns of a table from a database's catalog: names and types, never a value of a row."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SYSTEM = ("pg_catalog", "information_schema")
 
 @dataclass(frozen=True)
 class CatalogColumn:
-    """One column: what kind of values its type holds, or the type's name if none that can be declared."""
+    """One column: the kind of values that its type holds, or the type's name if it cannot be declared."""
 
     name: str
     type_name: str
@@ -52,7 +52,7 @@ class CatalogTable:
 
 
 def is_catalog(source: str) -> bool:
-    """Whether a source is a database of which the catalog is read.
+    """Whether a source is a database whose catalog can be read.
 
     >>> is_catalog("postgresql://host/db"), is_catalog("sc://host::people"), is_catalog("people.csv")
     (True, True, False)
@@ -61,7 +61,7 @@ def is_catalog(source: str) -> bool:
 
 
 def read_catalog(source: str) -> tuple[CatalogTable, str]:
-    """The table at an address, and whose catalog it is from."""
+    """The table at an address, and the catalog that describes it, in words."""
     if is_spark(source):
         return spark_table(source), "the catalog of Spark"
     return postgres_catalog(source), "the catalog of a PostgreSQL database"
@@ -103,7 +103,7 @@ def postgres_catalog(source: str) -> CatalogTable:
     except (psycopg.Error, UnicodeError):
         connection = None
     if connection is None:
-        raise failed  # outside of the handler: the driver's text repeats the address
+        raise failed  # outside the handler, because the driver's text repeats the address
     with closing(connection):
         connection.read_only = True
         tables = connection.execute(
@@ -122,7 +122,7 @@ def postgres_catalog(source: str) -> CatalogTable:
 
 
 def spark_catalog(fields: Iterable[Any], name: str, source: str = "") -> CatalogTable:
-    """The table of a Spark DataFrame's `.schema.fields`; nothing but the types is asked of it."""
+    """The table of a Spark DataFrame's `.schema.fields`; uses only names, types and nullability."""
     columns = tuple(
         CatalogColumn(str(part.name), str(part.dataType.simpleString()), bool(part.nullable))
         for part in fields

@@ -6,9 +6,9 @@ The default place of the file is the same for the library, the commands and the 
 WORKSPACE = ".dpxplain"  # in the current folder; for a server, in its configuration's folder
 LEDGER_FILE = "ledger.sqlite"
 DEFAULT_LEDGER = f"{WORKSPACE}/{LEDGER_FILE}"
-CONFIGURATION = "server.toml"  # a server's, looked for in the current folder if no other is named
-ANCHOR_FILE = "ledger.anchor"  # of a ledger in PostgreSQL, beside the server's configuration
-FORMAT = 9  # of the tables as tables.py declares them; a new one needs a new version of the program
+CONFIGURATION = "server.toml"  # a server's file, read from the current folder if no other is named
+ANCHOR_FILE = "ledger.anchor"  # for a ledger in PostgreSQL, beside the server's configuration
+FORMAT = 9  # the version of the tables in tables.py; a new format needs a new version of the program
 ANCHOR_VARIABLE = "DPXPLAIN_ANCHOR"
 OFF = "off"
-"""In place of an anchor file: no anchor is kept."""
+"""The value that means "keep no anchor", in place of an anchor file."""

@@ -116,7 +116,7 @@ class Account:
                 entry = self._charge(connection, dataset, charge)
                 self._flights.begin(connection, request, entry.row)
         except LedgerUnavailable:
-            if entry is not None:  # it may be committed; the heartbeat tells once the ledger is back
+            if entry is not None:  # it may be committed; the heartbeat marks it once the ledger is back
                 self._flights.doubt(entry.row)
             raise
         except BaseException:
@@ -152,7 +152,7 @@ class Account:
         return {"dataset": dataset, "analyst": self._analyst, "key": key}
 
     def _charge(self, connection: sa.Connection, dataset: str, charge: Charge) -> Entry:
-        """Check and write a charge; the transaction must hold the writers' lock."""
+        """Checks and writes a charge. The transaction must hold the writers' lock."""
         row = self._row(dataset, charge)
         units = row["charge_units"]
         state = standing(connection, dataset, self._analyst, self._default_limit)
@@ -175,7 +175,7 @@ class Account:
         return self._entry(charge, line)
 
     def _row(self, dataset: str, charge: Charge) -> dict[str, Any]:
-        """The columns of an entry that follow from its charge: all but its time, number and totals."""
+        """The columns of an entry that its charge determines: all but its time, number and totals."""
         return {
             "dataset": dataset,
             "analyst": self._analyst,
@@ -207,7 +207,7 @@ class Account:
         )
 
     def check_affordable(self, dataset: str, rho: float, key: str) -> None:
-        """Raises the error that reserving this request would raise now. Charges nothing."""
+        """Raises the budget error that reserving this request would raise now. Charges nothing."""
         with self._store.reading() as connection:
             state = standing(connection, dataset, self._analyst, self._default_limit)
             if self._flights.is_kept(connection, self._request(dataset, key)):
@@ -229,7 +229,7 @@ class Account:
                 )
             if self._flights.measures(entry) and not row.is_measured:
                 self._flights.check_own(connection, row.dataset, entry)
-            if row.kind == "discover":  # another process may have made it if this one was silent
+            if row.kind == "discover":  # another process may have made it while this one was silent
                 _check_undiscovered(connection, row.dataset, row.key, besides=entry)
             release = audit.insert(connection, RELEASES, {"entry": entry, "payload": payload})
             audit.append_change(connection, self._analyst, audit.RELEASED, row.dataset, {RELEASES: release})
@@ -286,7 +286,7 @@ class Account:
 
 
 def _check_undiscovered(connection: sa.Connection, dataset: str, key: str, besides: int = 0) -> None:
-    """Raises if the column was discovered before, or may still be by a running request."""
+    """Raises if the column was discovered before, or a running request may still discover it."""
     charges = connection.execute(_CHARGES_OF_KEY, {"dataset": dataset, "key": key, "besides": besides})
     if any(row.released is not None or may_follow(row.heard) for row in charges):
         raise BadRequest(

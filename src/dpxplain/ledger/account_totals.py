@@ -1,8 +1,8 @@
-"""Running figures of each account on a data set: what Gaussian noise has cost, and the last entry's number.
+"""Running figures of each account on a data set: the cost of Gaussian noise, and the last entry's number.
 
-Both follow from the entries; they are stored so that no request goes through a history. An entry without a
-number was written before version 8, or was charged for lost records. Its row serves as its number, and the
-numbers of every account continue above it, so that an old link never leads to a new entry.
+Both can be computed from the entries; they are stored so that no request reads a whole history. An entry
+without a number was written before version 8, or was charged for lost records. Its row serves as its number,
+and the numbers of every account continue above it, so that an old link never leads to a new entry.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def create_accounts(connection: sa.Connection) -> None:
 
 
 def account_of(analyst: str, charge: int) -> str:
-    """The account that numbers an entry; public notices, of a changed limit, have one of their own."""
+    """The account that numbers an entry. Public notices of a changed limit have an account of their own."""
     return _NOTICES if not analyst and not charge else analyst
 
 
@@ -99,7 +99,7 @@ def raise_numbers(connection: sa.Connection, dataset: str, analyst: str, row: in
 
 
 def fill_accounts(connection: sa.Connection) -> None:
-    """Write the table anew, from the entries."""
+    """Writes the table anew, from the entries."""
     connection.execute(sa.delete(ACCOUNTS))
     rows = [
         {"dataset": dataset, "analyst": analyst, "gaussian_units": units, "last_number": number}
@@ -124,7 +124,7 @@ def wrong_accounts(connection: sa.Connection) -> list[str]:
 
 
 def _base_number(connection: sa.Connection, dataset: str) -> int:
-    """The number above which a new account begins: that of the data set as a whole."""
+    """The number after which a new account's numbers begin: that of the data set as a whole."""
     key = {"of_dataset": dataset, "of_analyst": EVERYONE}
     base = connection.execute(_LAST_NUMBER, key).scalar_one_or_none()
     if base is None:

@@ -1,4 +1,4 @@
-"""Which ledger is used: one rule for the library, every command and the server.
+"""Finds the ledger to use, by one rule for the library, every command and the server.
 
 A path means a SQLite file, `postgresql://` a database. Any other text that looks like a database address or a
 password raises an error, which does not repeat the text.
@@ -64,7 +64,7 @@ class LedgerAddress:
 
     @property
     def anchor(self) -> str | None:
-        """The file that remembers the log outside of the ledger, or "off"; None: beside a SQLite ledger."""
+        """The anchor file, or "off"; None means that it is beside a SQLite ledger."""
         if variable := os.environ.get(ANCHOR_VARIABLE):
             return variable
         if self.folder is None or self.configured_anchor == OFF:
@@ -99,9 +99,8 @@ def find_ledger(
     """The address of the ledger to use.
 
     Returns the first of these that is given: `--ledger`; `--workspace`; DPXPLAIN_LEDGER; the ledger of
-    `serve CONFIG`; DPXPLAIN_WORKSPACE; the ledger of a server.toml in the
-    current folder; .dpxplain in the current folder.
-    A ledger that belongs to that server always uses the server's anchor.
+    `serve CONFIG`; DPXPLAIN_WORKSPACE; the ledger of a server.toml in the current folder; .dpxplain in the
+    current folder. A ledger that belongs to that server always uses the server's anchor.
     """
     if named:
         return _with_servers_anchor(_named(named), configured)
@@ -122,7 +121,7 @@ def workspace_folder(workspace: str | Path | None = None) -> Path:
 
 
 def configured_ledger(ledger: str, folder: Path, anchor: str | None = None) -> LedgerAddress:
-    """The `ledger` of a configuration in `folder`; the default one begins with the first `serve`."""
+    """The `ledger` of a configuration in `folder`. The first `serve` creates the default ledger."""
     check_configured(ledger)
     if database_address(ledger) is not None:
         return LedgerAddress(ledger, folder=folder, configured_anchor=anchor)
@@ -131,7 +130,7 @@ def configured_ledger(ledger: str, folder: Path, anchor: str | None = None) -> L
 
 
 def check_configured(ledger: str) -> None:
-    """Refuses a `ledger` of a configuration that is no address, or that holds a password."""
+    """Raises if the `ledger` of a configuration is not a valid address, or holds a password."""
     if database_address(ledger) is not None and _holds_password(_POSTGRES.sub("", ledger.strip(), count=1)):
         raise SchemaError(
             "This file must not contain a password.", remedy=f"Set {LEDGER_VARIABLE} in the environment."
@@ -149,7 +148,7 @@ def refuse_forgotten_ledger(folder: Path) -> None:
 
 
 def database_address(place: str | Path) -> str | None:
-    """The postgresql:// address, or None if it is a path. Refuses other schemes, naming the scheme only.
+    """The postgresql:// address, or None if it is a path. Raises for other schemes, naming only the scheme.
 
     >>> database_address("postgres://host/budgets"), database_address("budgets.sqlite")
     ('postgresql://host/budgets', None)
@@ -169,7 +168,7 @@ def database_address(place: str | Path) -> str | None:
 
 
 def journal_of(path: Path) -> Path:
-    """Where SQLite keeps what is not yet in the file."""
+    """The path of SQLite's journal, which holds changes that are not yet in the file."""
     return path.with_name(f"{path.name}-wal")
 
 
@@ -184,7 +183,7 @@ def missing_ledger(name: str) -> SourceError:
 
 
 def _named(place: str) -> LedgerAddress:
-    """The named ledger: a path, a database, or that of a server's configuration."""
+    """The named ledger: a path, a database, or the ledger of a server's configuration."""
     if database_address(place) is None and place.endswith(".toml"):
         address = _of_configuration(Path(place))
         if address is None:
@@ -198,7 +197,7 @@ def _named(place: str) -> LedgerAddress:
 
 
 def _with_servers_anchor(address: LedgerAddress, configured: LedgerAddress | None) -> LedgerAddress:
-    """The address with the anchor of the server that is configured here, if that is its ledger."""
+    """The address, with the anchor of the server that is configured here if it is that server's ledger."""
     if address.folder is not None:
         return address
     try:
@@ -270,7 +269,7 @@ def _holds_password(text: str) -> bool:
 
 
 def _without_known_folders(text: str) -> str:
-    """An absolute path without the folders that exist, which are no part of an address; else the text."""
+    """An absolute path without its existing folders, which cannot be part of an address; else the text."""
     path = Path(text)
     if not path.is_absolute() or text.startswith("//"):
         return text

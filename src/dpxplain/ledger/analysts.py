@@ -1,4 +1,4 @@
-"""What analysts used over time, and what they ask a curator for. Requests are records of the audit log."""
+"""What analysts spent over time, and their requests for more budget, which are records of the audit log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpxplain.ledger.tables import ENTRIES, LOG
 from dpxplain.model.budget import check_rho, rho_of_units
 
 ASKED, DECLINED = "budget asked for", "budget request declined"
-MOST_OPEN = 3  # requests of one analyst that wait at a time
+MOST_OPEN = 3  # waiting requests of one analyst
 _MOST_RECORDS = 500
 _MOST_CHARGES = 20_000
 _RECORDS = (
@@ -72,7 +72,7 @@ class Analysts:
         return [DayOfUse(day, name, rho_of_units(units[day, name])) for day, name in sorted(units)]
 
     def ask(self, dataset: str, analyst: str, rho: float, reason: str) -> None:
-        """Records that an analyst asks for more. Raises while they have too many requests waiting."""
+        """Records that an analyst asks for more. Raises if they have too many waiting requests."""
         check_rho(rho)
         check_reason(reason)
         with self._store.recording() as connection:

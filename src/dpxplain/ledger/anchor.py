@@ -1,11 +1,11 @@
 """Anchors: signed notes of where the audit log stood, kept outside of the ledger.
 
 A person who can write the whole database can cut off the log's end, put an older copy back or compute a
-new chain. An anchor kept elsewhere shows it. The curator's HMAC key signs the anchor, so nobody can forge
-one. But an older anchor agrees with an older copy of the ledger, so people who can write the ledger must not
-be able to replace the anchor file.
+new chain. An anchor kept elsewhere shows this. The curator's HMAC key signs the anchor, so nobody without the
+key can forge one. But an older anchor agrees with an older copy of the ledger, so people who can write the
+ledger must not be able to replace the anchor file.
 
-`verify_since` verifies what the log has gained since an anchor, with as much work as there are new records.
+`verify_since` verifies only the records after an anchor, so its work grows with their number.
 It assumes that everything before the anchor was verified when the anchor was made. Only a full verification
 finds older rows that were altered since; every backup runs one.
 """
@@ -66,7 +66,7 @@ class Anchor:
     head: str
     time: str
     spent: Mapping[str, int]
-    """What each data set had spent, in the ledger's units."""
+    """The amount spent on each data set, in the ledger's units."""
 
     @classmethod
     def of(cls, connection: sa.Connection) -> Anchor:
@@ -92,7 +92,7 @@ class Anchor:
 
     @classmethod
     def read(cls, text: str, key: bytes) -> Anchor:
-        """The anchor of a file, if this key has signed it."""
+        """The anchor in a file's text. Raises if this key has not signed it."""
         try:
             document = json.loads(text)
             content, signature = document["anchor"], document["hmac_sha256"]
@@ -157,7 +157,7 @@ def read_anchor(file: Path, key: bytes) -> Anchor:
 
 
 def write_anchor(file: Path, anchor: Anchor, key: bytes) -> None:
-    """Write or replace the file, whole and on disk, or leave it as it was."""
+    """Writes or replaces the file, synced to disk. After a failure the old file is unchanged."""
     if anchor.records == 0:
         raise BadRequest(
             "The audit log is empty, so an anchor would fit every ledger.",
@@ -193,7 +193,7 @@ def read_key(file: Path) -> bytes:
 
 
 def make_key(file: Path) -> None:
-    """A new random key that only its owner can read, unless the file exists."""
+    """Creates a random key that only its owner can read, unless the file exists."""
     unwritable = BadRequest(f"{str(file)!r} cannot be written.", remedy="Choose another place.")
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -209,7 +209,7 @@ def make_key(file: Path) -> None:
             os.fsync(stream.fileno())
         sync_folder(file.absolute().parent)
     except OSError:
-        file.unlink(missing_ok=True)  # part of a key would be refused as damaged from now on
+        file.unlink(missing_ok=True)  # a partly written key would be refused as damaged
         raise unwritable from None
 
 
@@ -218,7 +218,7 @@ def _signature(content: Any, key: bytes) -> str:
 
 
 def _spent(connection: sa.Connection) -> dict[str, int]:
-    """What each data set has spent, by the running totals, which a verification compares with the charges."""
+    """The amount spent on each data set, by the running totals, which a verification checks."""
     datasets = connection.execute(_DATASETS).scalars().all()
     totals = {name: connection.execute(_SPENT, {"dataset": name}).scalar_one_or_none() for name in datasets}
     return {name: int(total) for name, total in totals.items() if total is not None}
@@ -242,13 +242,13 @@ def remember_verified(key: Path, verified: Anchor | None) -> None:
 
 
 def _verified_file(key: Path, anchor: Anchor) -> Path:
-    """The file beside the key, not the ledger, named by the first record, which no two ledgers share."""
+    """The file beside the key (not the ledger), named by the first record, which no two ledgers share."""
     return key.with_name(f"{key.name}.verified-{anchor.first[:16]}")
 
 
 def verify_since(connection: sa.Connection, anchor: Anchor) -> AuditReport:
-    """Checks the records after the anchor, the rows they tell of, every row of the small tables, and what was
-    spent. The caller compares the anchor itself with the log; `connection` must see one snapshot.
+    """Checks the records after the anchor, the rows that they describe, every row of the small tables, and
+    the amounts spent. The caller compares the anchor itself with the log; `connection` must see one snapshot.
     """
     problems = [
         (
@@ -280,7 +280,7 @@ def verify_since(connection: sa.Connection, anchor: Anchor) -> AuditReport:
 
 
 def _rare_records(connection: sa.Connection, until: int) -> Iterator[sa.Row[Any]]:
-    """Records up to the anchor that tell of small tables, found by the index of the log."""
+    """The records up to the anchor about rows of small tables, found by the index of the log."""
     rows: list[sa.Row[Any]] = []
     for dataset in (None, *_logged_datasets(connection)):
         for action in _RARE_ACTIONS:
@@ -292,7 +292,7 @@ def _rare_records(connection: sa.Connection, until: int) -> Iterator[sa.Row[Any]
 
 
 def _logged_datasets(connection: sa.Connection) -> Iterator[str]:
-    """The data sets that the log names: one look into its index for each, however long the log is."""
+    """The data sets that the log names. Each takes one index lookup, however long the log is."""
     first = sa.select(sa.func.min(LOG.c.dataset))
     dataset = connection.execute(first).scalar_one()
     while dataset is not None:
@@ -301,7 +301,7 @@ def _logged_datasets(connection: sa.Connection) -> Iterator[str]:
 
 
 def _last_entry(connection: sa.Connection, until: int) -> int:
-    """The newest entry that a record up to the anchor tells of."""
+    """The newest entry that a record up to the anchor describes."""
     while until > 0:
         batch = sa.select(LOG.c.id, LOG.c.details).where(LOG.c.id <= until).order_by(LOG.c.id.desc())
         rows = connection.execute(batch.limit(_KEYS_AT_ONCE)).all()
@@ -340,7 +340,7 @@ def _rows(connection: sa.Connection, table: sa.Table, keys: Iterable[Any]) -> It
 
 
 def _wrong_totals(connection: sa.Connection, anchor: Anchor, last_entry: int) -> list[str]:
-    """Problems with what was spent: it must be what the anchor says plus what was charged since."""
+    """Problems with the amounts spent: each must be the anchor's amount plus the charges since then."""
     spent, problems = dict(anchor.spent), []
     columns = (ENTRIES.c.id, ENTRIES.c.dataset, ENTRIES.c.charge_units, ENTRIES.c.total_units)
     for row in audit.stream(

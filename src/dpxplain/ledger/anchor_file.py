@@ -1,7 +1,7 @@
-"""The anchor file: where the log stood after each charge and what was spent by then, outside of the ledger.
+"""The anchor file, outside of the ledger: the log's last record and the amounts spent, after each charge.
 
 After a header, each line is a JSON object that is appended and synced. A line that a crash has cut short is
-ignored, and the processes that share a file lock it to write.
+ignored. Processes that share a file lock it to write.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NEWEST_HEADS = 2_000
 """The newest heads, all of which a compaction keeps. It drops every second one of the older heads."""
 
 Totals = Mapping[str, Mapping[str, int]]
-"""What each analyst has spent of each data set, in the ledger's units: totals[dataset][analyst]."""
+"""The amount that each analyst spent on each data set, in the ledger's units: totals[dataset][analyst]."""
 
 
 class AnchorDamaged(Exception):
@@ -53,7 +53,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Mark:
-    """One line: where the log stood, its newest entry, and the totals that changed since the last line."""
+    """One line: the log's last record, its newest entry, and the totals that changed since the last line."""
 
     head: Head
     entry: int
@@ -86,7 +86,7 @@ class AnchorFile:
         self._forget()
 
     def read(self) -> KeptAnchor | None:
-        """What the file says; if it is gone, what it said when last read; None if there never was one."""
+        """The file's content; its content when last read, if it is gone; None if there never was a file."""
         with self._lock:
             try:
                 with self.path.open("rb") as stream:
@@ -95,24 +95,25 @@ class AnchorFile:
                 pass
             if not self._heads:
                 return None
-            # Copies: other threads go on reading and writing the file while the caller compares.
+            # Copies, because other threads may read and write the file while the caller compares.
             spent = {dataset: dict(totals) for dataset, totals in self._spent.items()}
             return KeptAnchor(list(self._heads), self._entry, self._time, spent)
 
     def append(self, mark: Mark) -> None:
-        """Write and sync a line, unless another process has written all that it says."""
+        """Writes and syncs a line, unless another process has already written its content."""
         self._write(lambda stream: self._append_to(stream, mark))
 
     def replace(self, mark: Mark, earlier: Sequence[Head] = (), *, seen: Head | None) -> None:
-        """Begin anew with this mark after the `earlier` heads; totals never fall.
+        """Starts the file anew with the `earlier` heads and this mark; totals never fall.
 
-        `seen` is the last head when the caller read the file, None if it could not be read. If another
-        process has written the file since, the mark is only appended: what was written would be forgotten.
+        `seen` is the last head when the caller read the file; None if it could not be read. If another
+        process has written to the file since, the mark is only appended: otherwise that process's lines would
+        be lost.
         """
         self._write(lambda stream: self._replace_in(stream, mark, earlier, seen))
 
     def _write(self, change: Callable[[BinaryIO | None], None]) -> None:
-        """Change the file under its lock; tries again if another process has just created it."""
+        """Changes the file under its lock. Tries again if another process has just created it."""
         with self._lock:
             for _ in range(_MOST_TRIES):
                 with _opened_exclusively(self.path) as stream, suppress(FileExistsError):
@@ -145,7 +146,8 @@ class AnchorFile:
         if stream is not None:
             self._catch_up(stream)
         if self._heads and mark.head.records <= self._heads[-1].records:
-            # Usually all known. If a restore removed the charge before its mark came, its totals may be new.
+            # The totals are usually known, but may be new if a restore removed the charge before its mark
+            # came.
             mark = Mark(self._heads[-1], self._entry, self._time, mark.spent)
         is_known = bool(self._heads) and mark.head == self._heads[-1] and self._has_totals(mark.spent)
         if is_known and stream is not None:
@@ -162,7 +164,7 @@ class AnchorFile:
                 self._add(_line_of(mark))
                 self._offset += len(line)
         except BaseException:
-            self._forget()  # it is unknown what was written: the file is read anew
+            self._forget()  # nobody knows what was written, so the file is read anew
             raise
 
     def _has_totals(self, spent: Totals) -> bool:
@@ -181,13 +183,13 @@ class AnchorFile:
         self._time = ""
 
     def _catch_up(self, stream: BinaryIO) -> None:
-        """Read the lines that were added since; all of them if the file was written anew."""
+        """Reads the lines that were added since the last read; all lines if the file was written anew."""
         stream.seek(0)
         header = stream.readline()
         if not header.endswith(b"\n"):
             if self._heads:
-                return  # emptied since it was read: what it said still counts
-            raise AnchorDamaged  # it appears with its header and first line, or not at all
+                return  # the file was emptied since it was read; its earlier content still counts
+            raise AnchorDamaged  # a file is created with its header and first line at once
         try:
             fields = json.loads(header)
             if fields["format"] != _FORMAT:
@@ -212,15 +214,15 @@ class AnchorFile:
         entry, moment = int(line["entry"]), str(line["time"])
         for dataset, analysts in line["spent"].items():
             totals = self._spent.setdefault(dataset, {})
-            for analyst, units in analysts.items():  # a ledger that was altered may tell of less than before
+            for analyst, units in analysts.items():  # an altered ledger may report less than before
                 totals[analyst] = max(totals.get(analyst, 0), int(units))
         self._heads += heads
         self._entry, self._time = entry, moment
 
     def _rewrite(self, *, is_new: bool = False) -> None:
-        """Replace the file by a short one that says the same; fewer of the older heads are kept.
+        """Replaces the file with a short one that has the same content, except for some of the older heads.
 
-        If it `is_new`, raises FileExistsError where another process has created one meanwhile.
+        If `is_new`, raises FileExistsError if another process has created the file meanwhile.
         """
         self._heads = self._heads[:-_NEWEST_HEADS][::2] + self._heads[-_NEWEST_HEADS:]
         id = secrets.token_hex(8)
@@ -248,7 +250,7 @@ class AnchorFile:
 
 
 def is_anchor_file(path: Path) -> bool:
-    """Whether the file begins like an anchor file; a signed anchor of the curator does not."""
+    """Whether the file begins like an anchor file. A curator's signed anchor does not."""
     try:
         with path.open("rb") as stream:
             return stream.readline(200).startswith(_encoded({"format": _FORMAT})[:-2])
@@ -268,7 +270,7 @@ def _opened_exclusively(path: Path) -> Iterator[BinaryIO | None]:
             return
         with open(descriptor, "r+b") as stream:
             _lock(stream, deadline)
-            if _is_at(stream, path):  # or another process has just replaced it
+            if _is_at(stream, path):  # otherwise another process has just replaced it
                 yield stream
                 return
 
@@ -286,7 +288,7 @@ def _lock(stream: BinaryIO, deadline: float) -> None:
 
 
 def _link(draft: Path, path: Path) -> None:
-    """Give the draft its name, unless a file has it; without hard links, that file is replaced."""
+    """Gives the draft its name, unless a file has it. On systems without hard links, replaces that file."""
     try:
         os.link(draft, path)
     except FileExistsError:
@@ -298,8 +300,8 @@ def _link(draft: Path, path: Path) -> None:
 
 
 def _write_at(stream: BinaryIO, offset: int, line: bytes) -> None:
-    """Write and sync a line in place of all that follows `offset`: a line that was cut short, if any."""
-    descriptor = stream.fileno()  # past the buffer of `stream`, which could write once more when it is closed
+    """Writes and syncs a line at `offset`. Replaces all that follows: a line that was cut short, if any."""
+    descriptor = stream.fileno()  # bypasses the buffer of `stream`, which could write again when closed
     os.ftruncate(descriptor, offset)
     try:
         os.lseek(descriptor, offset, os.SEEK_SET)

@@ -1,7 +1,7 @@
-"""Refuses charges on a ledger that has lost records, by what its anchor file remembers.
+"""Refuses charges on a ledger that has lost records, by comparing it with its anchor file.
 
-A charge is committed, then the anchor is written, then data are read: a crash in between leaves an anchor
-that is behind the ledger, which is no loss, and never one that is ahead of it.
+A charge is committed, then the anchor is written, then data are read. A crash in between can leave the anchor
+behind the ledger, which is harmless, but never ahead of it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NEWEST_OF_LAST_ANALYST: sa.Select[Any] = (
     .order_by(ENTRIES.c.dataset.desc(), ENTRIES.c.analyst.desc(), ENTRIES.c.id.desc())
     .limit(1)
 )
-# Not as one comparison of pairs: SQLite would go through all entries of the analyst it comes from.
+# Not as one comparison of pairs: SQLite would then read all entries of the previous analyst.
 _ANALYST_BEFORE = _NEWEST_OF_LAST_ANALYST.where(
     ENTRIES.c.dataset == sa.bindparam("dataset"), ENTRIES.c.analyst < sa.bindparam("analyst")
 )
@@ -62,9 +62,9 @@ class AnchorGuard:
         self._unwritten: Mark | None = None
 
     def check(self, connection: sa.Connection) -> None:
-        """Refuse unless the ledger holds the anchored record and the anchor can be written.
+        """Raises unless the ledger holds the anchored record and the anchor can be written.
 
-        The transaction must hold the writers' lock: whatever an anchor tells of is committed before.
+        The transaction must hold the writers' lock, so that everything in the anchor is already committed.
         """
         problem = self.problem(connection)
         if problem is not None:
@@ -74,7 +74,7 @@ class AnchorGuard:
         self._logged = None
         unwritten = self._unwritten
         if unwritten is not None:
-            # If the log has lost this charge, it was not measured, and other losses were declared.
+            # If the log has lost this charge, it was not measured, and a loss was declared for the others.
             if holds(connection, unwritten.head):
                 self._write(unwritten, "Nothing was charged.")
             self._unwritten = None
@@ -82,8 +82,8 @@ class AnchorGuard:
     def check_spent(self, dataset: str, analyst: str, spent: int, own: int) -> None:
         """Raises if the ledger shows less spent than the anchor.
 
-        The log may be whole where the entries are not: of a SQLite file that was overwritten in place, an
-        open ledger sees some pages old and some new.
+        The log may be intact while the entries are not: if a SQLite file was overwritten in place, a process
+        that has it open sees some old pages and some new ones.
         """
         anchor = self._read()
         totals = {} if anchor is None else anchor.spent.get(dataset, {})
@@ -92,19 +92,19 @@ class AnchorGuard:
             raise LedgerBehind.of()
 
     def check_writable(self) -> None:
-        """Refuse if the file, or a new one in its folder, could not be written."""
+        """Raises if the file, or a new one in its folder, could not be written."""
         file = self.file.path
         if not (os.access(file.parent, os.W_OK) and (not file.exists() or os.access(file, os.W_OK))):
             self._log_once(f"the anchor file {file} cannot be written")
             raise _unwritable("Nothing was charged.")
 
     def problem(self, connection: sa.Connection, *, with_totals: bool = False) -> str | None:
-        """Why nothing may be charged, for the curator; None if the ledger goes on from its anchor.
+        """Why nothing may be charged, for the curator; None if the ledger continues from its anchor.
 
-        `with_totals` also compares what each analyst has spent; for a charge, `check_spent` does.
+        `with_totals` also compares each analyst's spending; for a charge, `check_spent` does this.
 
-        The file is read before the ledger: an earlier snapshot could lack charges that the file knows of. So
-        without the writers' lock this must be the first thing that the transaction does.
+        The file must be read before the ledger's snapshot begins, or the snapshot could lack charges that the
+        file has. So without the writers' lock, call this first in the transaction.
         """
         try:
             anchor = self.file.read()
@@ -147,7 +147,7 @@ class AnchorGuard:
         )
 
     def check_not_empty(self, connection: sa.Connection) -> None:
-        """Refuse to open an empty ledger in place of the anchored one; any other problem is only logged."""
+        """Raises if the ledger is empty but its anchor is not. Any other problem is only logged."""
         problem = self.problem(connection)
         if problem is None:
             return
@@ -175,16 +175,16 @@ class AnchorGuard:
         return Mark(Head(rows[-1].records, rows[-1].hash), rows[-1].id, audit.now(), spent)
 
     def mark_of_change(self, connection: sa.Connection) -> Mark | None:
-        """Like `mark`, after a change that is no charge; None without an anchor that can be read.
+        """Like `mark`, after a change that is not a charge; None without a readable anchor.
 
-        Also None if the ledger is behind its anchor: it may be changed, but the anchor must stay what it is.
+        Also None if the ledger is behind its anchor: the ledger may change, but the anchor must not.
         """
         if self.readable() is None or self.problem(connection) is not None:
             return None
         return self.mark(connection)
 
     def keep(self, mark: Mark | None) -> None:
-        """Write the mark after its charge is committed, and before anything is measured for it."""
+        """Writes the mark. Call it after its charge is committed and before anything is measured for it."""
         if mark is None:
             return
         try:
@@ -194,16 +194,16 @@ class AnchorGuard:
             raise
 
     def readable(self) -> KeptAnchor | None:
-        """What the anchor says; None if it does not exist or cannot be read."""
+        """The anchor's content; None if the anchor does not exist or cannot be read."""
         try:
             return self.file.read()
         except (AnchorDamaged, OSError):
             return None
 
     def renew(self, mark: Mark, earlier: Sequence[Head], seen: KeptAnchor | None) -> None:
-        """Begin anew with this mark after `earlier` heads, when the curator has declared a loss.
+        """Starts the anchor anew with the `earlier` heads and this mark, after the curator declared a loss.
 
-        `seen` is the anchor that the loss was declared for; what was written to it since is kept.
+        `seen` is the anchor for which the loss was declared. Lines written to it since then are kept.
         """
         try:
             self.file.replace(mark, earlier, seen=None if seen is None else seen.head)
@@ -212,7 +212,7 @@ class AnchorGuard:
         self._logged = self._unwritten = None
 
     def _log_once(self, problem: str) -> None:
-        """Log a problem unless it was the last one logged: many refusals must not fill the log."""
+        """Logs a problem unless it was the last one logged, so that many refusals do not fill the log."""
         if problem != self._logged:
             LOGGER.error("new queries are blocked: %s", problem)
         self._logged = problem
@@ -225,7 +225,7 @@ class AnchorGuard:
             raise _unwritable(consequence) from None
 
     def _read(self) -> KeptAnchor | None:
-        """What the anchor says; refuses the charge if it cannot be read."""
+        """The anchor's content. Raises, so that nothing is charged, if it cannot be read."""
         try:
             return self.file.read()
         except (AnchorDamaged, OSError):
@@ -235,7 +235,7 @@ class AnchorGuard:
 def anchor_path(ledger: Path | None, anchor: str | Path | None) -> Path | None:
     """The anchor file: as named, or beside a SQLite ledger; None if there is none.
 
-    Symbolic links are followed: by whatever name a ledger is opened, it has the same anchor.
+    Symbolic links are followed, so that a ledger has the same anchor under every name.
 
     >>> print(anchor_path(Path("/srv/ledger.sqlite"), None), anchor_path(Path("/srv/ledger.sqlite"), "off"))
     /srv/ledger.anchor None
@@ -251,7 +251,7 @@ def anchor_path(ledger: Path | None, anchor: str | Path | None) -> Path | None:
 
 
 def check_not_gone(ledger: Path, anchor: Path) -> None:
-    """Refuse to make a new ledger where the anchor tells of one that was charged."""
+    """Raises if the anchor shows that a charged ledger was here, so that no new ledger is created."""
     if ledger.exists():
         return
     try:

@@ -1,7 +1,7 @@
 """The audit log: a hash chain of records that repeat every row written to the ledger, and its verification.
 
-Rows and their record are written in one transaction; a payload, a secret or the hash of one is repeated as
-its SHA-256. Nothing else in the ledger is confidential, so it may be repeated as it is.
+Rows and their record are written in one transaction. A payload, a secret or the hash of a secret is repeated
+as its SHA-256. Nothing else in the ledger is confidential, so all other values are repeated unchanged.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ CHANGES = frozenset(
         *(TOKEN_CREATED, SESSION_CREATED, TOKEN_REVOKED, VERSION_OPENED, FOUND, LOSS_CHARGED),
     }
 )
-"""Actions whose details repeat rows; the details of any other action are free."""
+"""Actions whose details repeat rows; the details of any other action have no fixed form."""
 
 NAMES = {
     LIMITS.name: "limit",
@@ -68,7 +68,7 @@ NAMES = {
     REVOCATIONS.name: "revocation",
     VERSIONS.name: "version",
 }
-"""What a row of a table is called in a record's details."""
+"""The name of each table's rows in a record's details."""
 _KEYS = {NAMES[table.name]: primary_key(table).name for table in STATE}
 
 _ROWS_AT_ONCE = 500
@@ -80,7 +80,7 @@ _AS_DIGEST = {"payload": "sha256", "secret_hash": "secret_hash_sha256", "secret"
 _AS_JSON = frozenset({"spends", "request"})
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 _LATER_COLUMNS = frozenset({"subject", "version", "declarations", "maker", "number"})
-"""Columns that older versions lack: left out where they are NULL, so that older records still fit."""
+"""Columns that older versions lack. NULL values are left out, so that older records still match."""
 
 
 def now() -> str:
@@ -89,7 +89,7 @@ def now() -> str:
 
 
 def canonical(value: object) -> str:
-    """The JSON text of a value, the same wherever it is made."""
+    """The canonical JSON text of a value: equal values always give the same text."""
     return _ENCODER.encode(value)
 
 
@@ -98,7 +98,7 @@ def sha256(text: str) -> str:
 
 
 def digest(text: str) -> bytes:
-    """The SHA-256 of a text as bytes, which take half of the memory of its hexadecimal form."""
+    """The SHA-256 of a text as bytes, which take half the memory of the hexadecimal form."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
@@ -108,7 +108,7 @@ def chained(previous: str, record: Mapping[str, Any]) -> str:
 
 
 def image(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row as a record repeats it."""
+    """The row in the form that a record repeats."""
     values: dict[str, Any] = {}
     for name, value in row.items():
         if name in _LATER_COLUMNS and value is None:
@@ -131,7 +131,7 @@ def parsed(text: Any) -> Any:
 
 
 def insert(connection: sa.Connection, table: sa.Table, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Insert the row and return it whole, with the id the database gave it."""
+    """Inserts the row and returns it, with the id that the database gave it."""
     check_text(values)
     key = primary_key(table)
     row = {column.name: values.get(column.name) for column in table.columns if column is not key}
@@ -142,7 +142,7 @@ def insert(connection: sa.Connection, table: sa.Table, values: Mapping[str, Any]
 
 @cache
 def _insertion(table: sa.Table) -> sa.Executable:
-    """Built once per table: SQLAlchemy takes longer to build a statement than SQLite to run it."""
+    """The INSERT of a table, built once: SQLAlchemy takes longer to build it than SQLite to run it."""
     return sa.insert(table).returning(primary_key(table))
 
 
@@ -170,7 +170,7 @@ def append(
         "actor": actor,
         "action": action,
         "dataset": dataset,
-        "details": json.loads(text),  # as it will be read back: keys of JSON objects are texts
+        "details": json.loads(text),  # in the form that is read back: keys of JSON objects are texts
     }
     row = record | {"details": text, "previous": previous, "hash": chained(previous, record)}
     check_text(row)
@@ -205,7 +205,7 @@ def record_of(row: sa.Row[Any]) -> AuditRecord:
 
 
 def check_text(values: Mapping[str, Any]) -> None:
-    """Refuse texts that one of the databases cannot store, so that both store the same."""
+    """Raises for texts that one of the databases cannot store, so that both store the same."""
     for name, value in values.items():
         if isinstance(value, str) and not _can_be_stored(value):
             raise BadRequest(
@@ -258,7 +258,7 @@ def verify(connection: sa.Connection, head: str | None) -> AuditReport:
 
 
 def broken_link(row: sa.Row[Any], previous: str) -> list[str]:
-    """What is wrong with a record or with its place after the one with the hash `previous`."""
+    """What is wrong with a record, or with its place after the record with the hash `previous`."""
     if row.previous == previous and row.action in CHANGES and _is_as_written(row):
         return []
     record = {name: getattr(row, name) for name in ("id", "time", "actor", "action", "dataset")}
@@ -274,9 +274,9 @@ def broken_link(row: sa.Row[Any], previous: str) -> list[str]:
 
 
 def _is_as_written(row: Sequence[Any]) -> bool:
-    """Whether the hash is that of the record with its details as they are stored: as canonical JSON.
+    """Whether the hash matches the record, taking its stored details as canonical JSON without parsing them.
 
-    Nothing is parsed for it. False if the details have another form; then `broken_link` parses them.
+    False if the details have another form; then `broken_link` parses them.
     """
     id, time, actor, action, dataset, details, previous, hash = row
     try:
@@ -288,7 +288,7 @@ def _is_as_written(row: Sequence[Any]) -> bool:
 
 
 class RecordedTables:
-    """What the records say about the tables: a digest of every row, and the limits at each moment."""
+    """The state of the tables according to the records: a digest of every row, and the current limits."""
 
     def __init__(self) -> None:
         self.digests: dict[str, dict[Any, bytes]] = {}  # by the row's kind and key
@@ -296,7 +296,7 @@ class RecordedTables:
         self._grants: dict[tuple[str, str], int] = {}  # by data set and analyst
 
     def add(self, row: sa.Row[Any]) -> list[str]:
-        """Take in a record of a change; returns what is wrong with it."""
+        """Adds a record of a change. Returns what is wrong with it."""
         problems = []
         try:
             text = row.details
@@ -317,7 +317,7 @@ class RecordedTables:
         return problems
 
     def differences(self, connection: sa.Connection, tables: Sequence[sa.Table] = STATE) -> list[str]:
-        """Compare every row of these tables with the records; a table can be compared once."""
+        """Compares every row of these tables with the records. Each table can be compared only once."""
         problems = []
         for table in tables:
             kind = NAMES[table.name]
@@ -334,10 +334,10 @@ class RecordedTables:
         return problems
 
     def _exceeded_limits(self, action: str, details: Mapping[str, Any]) -> list[str]:
-        """Takes in limits and grants; reports a charge that exceeds the limits of its time.
+        """Adds limits and grants. Reports a charge that exceeds the limits of its time.
 
-        Entries that a migration found are not compared with a limit, because the one they were charged under
-        is not known; nor is the allowance of an analyst without a grant.
+        Entries that a migration found are not compared with a limit, because the limit of their time is not
+        known. Charges of an analyst without a grant are compared with the data set's limit only.
         """
         if limit := details.get(NAMES[LIMITS.name]):
             self._limits[limit["dataset"]] = limit["declared_units"] + limit["top_up_units"]
@@ -372,7 +372,7 @@ def row_digests(table: sa.Table, rows: Iterable[Sequence[Any]]) -> Iterator[tupl
 
 
 def _wrong_totals(connection: sa.Connection) -> list[str]:
-    """Entries whose running totals are not the sums of the charges up to them."""
+    """One sentence for each entry whose running totals are not the sums of the charges so far."""
     problems, sums = [], Counter[tuple[str, ...]]()
     columns = ("id", "dataset", "analyst", "charge_units", "total_units", "own_units")
     statement = sa.select(*(ENTRIES.c[name] for name in columns)).order_by(ENTRIES.c.id)
@@ -391,7 +391,7 @@ def _wrong_totals(connection: sa.Connection) -> list[str]:
 
 
 def _wrong_unreleased(connection: sa.Connection) -> list[str]:
-    """Entries that the table of charges without a release lists wrongly, or lacks."""
+    """One sentence for each entry that the table of charges without a release has wrongly, or lacks."""
     all_listed = sa.select(UNRELEASED.c.entry, UNRELEASED.c.dataset, UNRELEASED.c.analyst)
     listed, expected = (
         {tuple(row) for row in connection.execute(statement)} for statement in (all_listed, MISSING_RELEASES)
@@ -403,5 +403,5 @@ def _wrong_unreleased(connection: sa.Connection) -> list[str]:
 
 
 def stream(connection: sa.Connection, statement: sa.Select[Any]) -> Iterator[sa.Row[Any]]:
-    """Rows in batches, because releases may be large."""
+    """The rows, read in batches because releases may be large."""
     yield from connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(statement)

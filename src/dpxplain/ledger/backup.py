@@ -51,10 +51,10 @@ _RAISE_SEQUENCE = sa.text(
 
 
 def write_backup(store: Store, file: Path) -> AuditReport:
-    """Copy the ledger as it is at one moment to a new file, verify the copy, and say what it holds.
+    """Copies one snapshot of the ledger to a new file, verifies the copy and returns the report.
 
-    Others go on reading and writing meanwhile. The file appears whole, readable by its owner only, or not at
-    all. A ledger that is broken is copied too, and the report says so.
+    Other processes can read and write meanwhile. The file appears complete and readable by its owner only, or
+    not at all. A broken ledger is copied too, and the report says so.
     """
     exists = BadRequest(f"{str(file)!r} already exists.", remedy="Choose another name, or a folder.")
     if file.exists():
@@ -94,7 +94,7 @@ def verified_backup(file: Path) -> Iterator[Backup]:
 
 
 def restore_backup(store: Store, backup: Backup, by: str) -> AuditReport:
-    """Put the rows of a backup in place of the ledger's, in one transaction; returns what was restored.
+    """Replaces the ledger's rows with those of a backup, in one transaction. Returns the backup's report.
 
     Processes that have the ledger open continue with the restored one.
     """
@@ -120,7 +120,7 @@ def _copy_to(store: Store, draft: Path) -> AuditReport:
             _copy_rows(source, target)
         with copy.snapshot() as connection:
             report = audit.verify(connection, None)
-    except UnicodeEncodeError:  # text that is no UTF-8, which the ledger never writes
+    except UnicodeEncodeError:  # text that is not UTF-8, which the ledger never writes
         raise damaged(store.name) from None
     finally:
         copy.close()
@@ -133,7 +133,7 @@ def _copy_to(store: Store, draft: Path) -> AuditReport:
 
 def _copy_rows(source: sa.Connection, target: sa.Connection) -> None:
     for table in _COPIED:
-        # A token's parent and maker are older than itself, and must be there first.
+        # A token's parent and maker are older than the token, and must be inserted first.
         order = table.c.created if table is TOKENS else primary_key(table)
         rows = source.execution_options(yield_per=_ROWS_AT_ONCE).execute(sa.select(table).order_by(order))
         for batch in rows.mappings().partitions():
@@ -158,7 +158,7 @@ def _check_usable(report: AuditReport, file: Path) -> None:
 
 @contextmanager
 def _opened_copy(file: Path) -> Iterator[SQLiteStore]:
-    """The backup, opened as a temporary copy: opening may migrate it, and leaves a journal beside it."""
+    """Opens a temporary copy of the backup, because opening may migrate it and leaves a journal beside it."""
     with TemporaryDirectory(prefix="dpxplain-restore-") as folder:
         draft = Path(folder, "ledger.sqlite")
         try:
@@ -185,7 +185,7 @@ def _opened_copy(file: Path) -> Iterator[SQLiteStore]:
 
 
 def _lock_tables(connection: sa.Connection, store: Store) -> None:
-    """Keep PostgreSQL's readers out. Never waits while it holds a lock, so it cannot deadlock with them."""
+    """Locks readers out in PostgreSQL. Never waits while it holds a lock, so it cannot deadlock with them."""
     if connection.dialect.name == "sqlite":
         return
     tables = ", ".join(table.name for table in METADATA.sorted_tables)
@@ -204,10 +204,10 @@ def _lock_tables(connection: sa.Connection, store: Store) -> None:
 
 
 def raise_sequences(connection: sa.Connection) -> None:
-    """Let PostgreSQL number new rows after the restored ones, and after all that were lost.
+    """Makes PostgreSQL number new rows after the restored rows and after all lost rows.
 
-    The number of a lost entry is not given again: a process that still measures it would store its release
-    with the new entry.
+    The number of a lost entry is never reused: a process that still measures the lost entry would store its
+    release with the new one.
     """
     if connection.dialect.name == "sqlite":
         return

@@ -1,5 +1,5 @@
-"""Credentials: bearer tokens and the browser sessions that are signed in with them; whom they identify, in
-which role, until when.
+"""Credentials: bearer tokens, and the browser sessions that are opened with them. Each identifies a person in
+a role until a time.
 
 A token's text is shown once and only its SHA-256 is stored, so a copy of the ledger authenticates nobody. A
 secret of 256 random bits cannot be guessed, so a slow hash would protect nothing more. Browser sessions are
@@ -29,7 +29,7 @@ from dpxplain.ledger.tables import REVOCATIONS, SESSIONS, TOKENS
 ROLES = ("analyst", "curator")
 
 _FORM = re.compile(r"dpx_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
-# Those with a parent are browser sessions of older versions, which have ended.
+# Tokens with a parent are browser sessions of older versions, which have ended.
 _WITH_STATE = (
     sa.select(TOKENS, REVOCATIONS.c.time.label("revoked"))
     .outerjoin(REVOCATIONS, REVOCATIONS.c.token == TOKENS.c.id)
@@ -62,8 +62,8 @@ class Tokens:
     ) -> tuple[str, str]:
         """A new token's id and its text, which cannot be shown again.
 
-        `maker` is the id of the curator's token that it is made with: revoking that token ends this one too.
-        None where no token was needed, as by a command on the ledger itself.
+        `maker` is the id of the curator's token that was used to make it: revoking that token ends this one
+        too. It is None if no token was needed, as for a command on the ledger itself.
         """
         check_new_token(name, role, expires)
         id, text = new_secret()
@@ -87,7 +87,7 @@ class Tokens:
 
     @damage_explained()
     def authenticate(self, text: str) -> Identity | None:
-        """Whom the token identifies; None for any text that is not a valid token now."""
+        """The person that the token identifies; None for any text that is not a valid token now."""
         id = id_of(text)
         if id is None:
             return None
@@ -98,10 +98,10 @@ class Tokens:
         return Identity(row.name, row.role, datetime.fromisoformat(row.expires), row.id)
 
     def revoke(self, id: str, by: str, *, only: bool = False) -> list[str]:
-        """End a token, its sessions and the tokens made with it, for good; returns the ids that it ended.
+        """Ends a token, its sessions and the tokens made with it, for good. Returns the ids of all ended.
 
-        With `only`, the tokens made with it stay valid: for a curator who changes tokens. A token can be
-        revoked again, without `only`, to end those tokens too.
+        With `only`, the tokens made with it stay valid, for a curator who replaces their own token. A token
+        can be revoked again, without `only`, to end those tokens too.
         """
         with self._store.recording() as connection:
             if connection.execute(_BY_ID, {"id": id}).one_or_none() is None:
@@ -109,10 +109,10 @@ class Tokens:
             return _end(connection, [id] if only else _with_descendants(connection, [id]), by)
 
     def revoke_made_by(self, name: str, by: str) -> tuple[list[str], int]:
-        """End every token that this person has made, by whatever means, and those made with these.
+        """Ends every token that this person has made, by any means, and the tokens made with these.
 
-        Also ends the browser sessions that they opened with a token of the OIDC issuer, which revoking
-        tokens does not end. Returns the tokens' ids and the number of these sessions.
+        Also ends the browser sessions that the person opened with a token of the OIDC issuer, because
+        revoking tokens does not end them. Returns the tokens' ids and the number of these sessions.
         """
         with self._store.recording() as connection:
             tokens = sa.select(TOKENS.c.id).where(TOKENS.c.by == name, TOKENS.c.parent.is_(None))
@@ -146,7 +146,7 @@ class Tokens:
 
 
 def usable_token(connection: sa.Connection, id: str) -> sa.Row[Any]:
-    """The row of a token that is neither revoked nor expired; BadRequest for any other."""
+    """The row of a token that is neither revoked nor expired. Raises BadRequest for any other."""
     row = connection.execute(_BY_ID, {"id": id}).one_or_none()
     if row is None or not _is_valid(row):
         raise BadRequest("The token has expired or was revoked.", remedy="Sign in with another token.")
@@ -160,7 +160,7 @@ def new_secret() -> tuple[str, str]:
 
 
 def id_of(text: str) -> str | None:
-    """The id in the text of a token or session; None if it has not the form of one."""
+    """The id in the text of a token or session; None if the text does not have their form."""
     match = _FORM.fullmatch(text)
     return None if match is None else match[1]
 
@@ -170,7 +170,7 @@ def hashed(text: str) -> str:
 
 
 def matches(text: str, secret_hash: str) -> bool:
-    """Whether the hash is of this text; hashes by scrypt were stored until version 4 of the ledger."""
+    """Whether the hash is of this text. Ledgers up to version 4 stored scrypt hashes."""
     algorithm, _, digest = secret_hash.partition("$")
     if algorithm == "scrypt-16384-8-1":
         salt, _, digest = digest.partition("$")
@@ -185,17 +185,17 @@ def _is_valid(row: sa.Row[Any]) -> bool:
 
 
 def _with_descendants(connection: sa.Connection, ids: Iterable[str]) -> list[str]:
-    """The tokens and all that were made with them, directly or through others."""
+    """The tokens, and all tokens made with them, directly or through others."""
     family = list(dict.fromkeys(ids))
     made_with = sa.select(TOKENS.c.id).where(TOKENS.c.maker == sa.bindparam("maker"))
-    for id in family:  # grows while it is read: a token is made after its maker, so there is no circle
+    for id in family:  # the list grows in the loop; a token is newer than its maker, so the loop ends
         children = connection.execute(made_with.order_by(TOKENS.c.created, TOKENS.c.id), {"maker": id})
         family += [child for child in children.scalars() if child not in family]
     return family
 
 
 def _end(connection: sa.Connection, ids: Iterable[str], by: str) -> list[str]:
-    """Revoke the tokens that are not revoked yet, each with a record of its own; returns their ids."""
+    """Revokes the tokens that are not revoked yet, each with its own record. Returns their ids."""
     time, ended = audit.now(), []
     revocation = sa.select(REVOCATIONS.c.token).where(REVOCATIONS.c.token == sa.bindparam("token"))
     for id in ids:
@@ -226,7 +226,7 @@ class BrowserSessions:
         self._store = store
 
     def open(self, identity: Identity, *, lifetime: timedelta = SESSION_LIFETIME) -> tuple[str, str]:
-        """A new session's id and text; it ends with its lifetime or, if earlier, with the token."""
+        """A new session's id and text. The session ends with its lifetime or, if earlier, with the token."""
         now = datetime.now(UTC)
         id, text = new_secret()
         with self._store.writing() as connection:
@@ -256,7 +256,7 @@ class BrowserSessions:
 
     @damage_explained()
     def authenticate(self, text: str, *, issuer: str | None = None) -> Identity | None:
-        """Who is signed in with this text; None if the session, or the token behind it, has ended.
+        """The person signed in with this text; None if the session, or the token behind it, has ended.
 
         `issuer` is the OIDC issuer that is trusted now. Sessions opened with another issuer's token
         have ended.
@@ -277,19 +277,19 @@ class BrowserSessions:
         return Identity(row.name, row.role, min(ends), row.token, session=row.id, issuer=issuer)
 
     def end(self, id: str) -> None:
-        """Sign out; ending a session twice is harmless."""
+        """Signs out. Ending a session twice is harmless."""
         with self._store.updating() as connection:
             expiry = sa.update(SESSIONS).where(SESSIONS.c.id == id).values(expires=audit.now())
             connection.execute(expiry)
 
 
 def _bound_to_issuer(text: str, issuer: str | None) -> str:
-    """The text whose hash is stored; with the OIDC issuer, if a token of theirs opened the session."""
+    """The text whose hash is stored. It includes the OIDC issuer if the issuer's token opened the session."""
     return text if issuer is None else f"{text} {issuer}"
 
 
 def _delete_old_sessions(connection: sa.Connection, identity: Identity, now: datetime) -> bool:
-    """Delete sessions to make room for one more; returns whether the last sign-in was within a day."""
+    """Deletes sessions to make room for one more. Returns whether the last sign-in was within a day."""
     yesterday = (now - _KEPT_AFTER_END).isoformat()
     connection.execute(sa.delete(SESSIONS).where(SESSIONS.c.expires < yesterday))
     own = (SESSIONS.c.name == identity.name, SESSIONS.c.token.is_not_distinct_from(identity.token))

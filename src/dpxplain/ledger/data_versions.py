@@ -1,4 +1,4 @@
-"""Which data each version of a data set names, by keyed fingerprints of their content."""
+"""The data that each version of a data set names, recognised by keyed fingerprints of their content."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class SQLDataVersions:
             return [_version(row) for row in connection.execute(_OF_DATASET, {"dataset": dataset})]
 
     def open(self, dataset: str, version: str, digest: ContentDigest, by: str = "") -> DataVersion:
-        """The version, opened with these data unless it is open already."""
+        """The version. Opens it with these data unless it is open already."""
         with self._store.recording() as connection:
             opened = _find(connection, dataset, version)
             return opened or _open(connection, dataset, version, digest, by)
@@ -70,7 +70,7 @@ class SQLDataVersions:
             return connection.execute(_OLD_CHARGE, {"dataset": dataset}).first() is not None
 
     def charges(self, dataset: str) -> dict[str | None, float]:
-        """The ρ charged to each version; None for what older programs charged.
+        """The ρ charged to each version; the key None is for charges of older programs.
 
         Reads all entries: for the curator's commands only.
         """
@@ -85,7 +85,7 @@ class SQLDataVersions:
             return connection.execute(_KNOWN_STATE, wanted).first() is not None
 
     def remember(self, version: DataVersion, state: str) -> None:
-        """From now on files in this state are recognised as the version's data."""
+        """Stores the state, so that files in this state are recognised as the version's data."""
         if not self.recognises(version, state):
             with self._store.updating() as connection:
                 row = {"version": version.id, "state": version.keyed_state(state)}
@@ -93,10 +93,10 @@ class SQLDataVersions:
 
 
 def check_or_open(connection: sa.Connection, dataset: str, data: DataState, by: str) -> None:
-    """Refuses a charge on other data than its version's; the first charge of a version opens it.
+    """Raises if the data are not those of the charge's version. The first charge of a version opens it.
 
-    The caller's transaction must hold the writers' lock: of two processes with different data, one opens the
-    version and the other is refused.
+    The caller's transaction must hold the writers' lock. So if two processes have different data, one opens
+    the version and the other is refused.
     """
     version = _find(connection, dataset, data.version)
     if version is not None:

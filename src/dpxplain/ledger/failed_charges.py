@@ -43,11 +43,11 @@ _EVERY_CANCELLATION = sa.select(LOG.c.details).where(
 class Failures:
     """Charges of a ledger that ended without a release, and the curator's decisions to forgive them.
 
-    Whether a charged request fails may depend on the data and, unlike its answer, has no noise. A server
-    limits the number of such failures; the curator resets it by a record in the audit log. A cancellation
-    counts once it is asked for: if it counted only where no release followed, analysts could see for free
-    that one did. Endings that the data cannot have decided do not count. The death of a process counts once
-    for each analyst: that it died is all that its requests can tell.
+    Whether a charged request fails may depend on the data and, unlike its answer, has no noise. So a server
+    limits the number of failures; the curator resets the count with a record in the audit log. A cancellation
+    counts as soon as it is requested: if it counted only without a release, analysts could see for free
+    whether a release followed. Endings that the data cannot have caused do not count. The death of a process
+    counts once per analyst, because its requests together reveal only that it died.
     """
 
     def __init__(self, store: Store, flights: Flights) -> None:
@@ -99,14 +99,14 @@ class Failures:
 
     @damage_explained()
     def cancelled(self, dataset: str) -> frozenset[int]:
-        """Every entry of the data set that somebody asked to cancel."""
+        """All entries of the data set that somebody asked to cancel."""
         with self._store.reading() as connection:
             details = connection.execute(_EVERY_CANCELLATION, {"dataset": dataset}).scalars().all()
         return frozenset(audit.parsed(text)["entry"] for text in details)
 
     @damage_explained()
     def kept(self, dataset: str) -> frozenset[int]:
-        """Every entry of the data set whose last ending keeps its charge for the identical request."""
+        """All entries of the data set whose last ending keeps the charge for an identical request."""
         with self._store.reading() as connection:
             recovery, endings = last_recovery(connection), last_endings(connection, dataset)
         return frozenset(
@@ -117,17 +117,17 @@ class Failures:
 
     @damage_explained()
     def endings(self, dataset: str) -> Counter[Ending]:
-        """How often requests on the data set ended without a release, since the ledger records it."""
+        """How often requests on the data set ended without a release, as far as the ledger recorded it."""
         with self._store.reading() as connection:
             return Counter(event.ending for event in events(connection, dataset) if event.ending is not None)
 
     def forgive(self, dataset: str, analyst: str, *, reason: str, by: str) -> None:
-        """Stop counting the analyst's failures so far; the charges stay."""
+        """Stops counting the analyst's failures so far. The charges stay."""
         check_name(analyst)
         check_reason(reason)
         with self._store.recording() as connection:
             known_limit(connection, dataset)
-            self._flights.end_silent(connection)  # or they would count once they are found
+            self._flights.end_silent(connection)  # otherwise they would count when they are found later
             last = sa.select(sa.func.max(ENTRIES.c.id)).where(ENTRIES.c.dataset == dataset)
             up_to = connection.execute(last).scalar() or 0
             details = {"analyst": analyst, "reason": reason, "up_to": up_to}
@@ -139,10 +139,10 @@ Attempt = tuple[int, int]
 
 
 class _Attempts:
-    """The attempts to measure of one analyst: how each ended, and which were to be cancelled."""
+    """One analyst's attempts to measure: how each ended, and which the analyst asked to cancel."""
 
     def __init__(self, own_events: Iterable[ChargeEvent]) -> None:
-        self.endings: dict[Attempt, ChargeEvent] = {}  # the last word on each: a death may be corrected
+        self.endings: dict[Attempt, ChargeEvent] = {}  # the last of each: a death may be corrected
         self._cancelled: dict[Attempt, ChargeEvent] = {}
         self._takeovers: Counter[int] = Counter()
         for event in own_events:
@@ -159,7 +159,7 @@ class _Attempts:
         return entry, self._takeovers[entry]
 
     def failures(self, *, since: int) -> dict[Hashable, Ending]:
-        """The failures after this record: each attempt counts once, and each process that died once."""
+        """The failures after this record. Each attempt counts once, and each process that died once."""
         failures: dict[Hashable, Ending] = {}
         for attempt, event in self.endings.items():
             if event.record > since and event.ending is not None and event.ending.counts:
@@ -172,7 +172,7 @@ class _Attempts:
 
 
 def _forgiven(connection: sa.Connection, dataset: str, analyst: str) -> tuple[int, int]:
-    """The record that last forgave the analyst, and the newest entry of that time; zeros if there is none."""
+    """The record that last forgave the analyst, and the newest entry at that time; zeros if there is none."""
     for record in connection.execute(_FORGIVENESS, {"dataset": dataset}):
         details = audit.parsed(record.details)
         if details["analyst"] == analyst:

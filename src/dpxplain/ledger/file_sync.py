@@ -16,6 +16,6 @@ def sync_file(file: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make new names in the folder durable, where the system can."""
+    """Makes new names in the folder durable, if the system can."""
     with suppress(OSError):
         sync_file(folder)

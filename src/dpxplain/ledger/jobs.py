@@ -1,7 +1,7 @@
-"""What server processes that share a ledger tell each other: the progress of long-running work, which any
-of them can read and cancel, and how many processes there are.
+"""What server processes that share a ledger know about each other: the progress of long-running work, which
+any of them can read and cancel, and how many processes there are.
 
-Jobs are not in the audit log: what a job charged and released is in its entry.
+Jobs are not in the audit log. A job's charge and release are in its entry.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SILENCE = timedelta(seconds=60)
 """An unfinished job without a heartbeat for this long is lost: its process is gone."""
 
 MOST_ENDED = 200
-"""Ended jobs that are kept for one owner: a request may be large, and asking again may be free."""
+"""Ended jobs kept for one owner. Limited because a request may be large, and asking again may be free."""
 _MOST_LISTED = 1_000_000  # characters of requests in one list
 
 
@@ -37,7 +37,7 @@ class Jobs:
         self._store = store
 
     def create(self, id: str, dataset: str, owner: str, kind: str, request: Mapping[str, Any]) -> Job:
-        """A new queued job; the caller chooses an id that cannot be guessed."""
+        """Creates a queued job. The caller chooses an id that cannot be guessed."""
         time = audit.now()
         row = {
             "id": id,
@@ -66,7 +66,7 @@ class Jobs:
         error: Mapping[str, Any] | None = None,
         entry: int | None = None,
     ) -> None:
-        """Record the job's progress; a finished job stays unchanged."""
+        """Records the job's progress. A finished job stays unchanged."""
         if state not in STATES:
             raise BadRequest(f"There is no state {state!r}.", remedy=f"Use one of {', '.join(STATES)}.")
         values: dict[str, Any] = {"state": state, "stage": stage}
@@ -83,12 +83,12 @@ class Jobs:
         return self.get(id).cancel_asked
 
     def ask_cancel(self, id: str) -> None:
-        """Ask the job's process to stop; what was charged stays charged."""
+        """Asks the job's process to stop. A charge stays."""
         self._set(id, {"cancel_asked": True})
 
     @damage_explained()
     def get(self, id: str) -> Job:
-        """The job, or BadRequest if there is none."""
+        """The job. Raises BadRequest if there is none."""
         with self._store.reading() as connection:
             row = connection.execute(sa.select(JOBS).where(JOBS.c.id == id)).one_or_none()
         if row is None:
@@ -97,9 +97,9 @@ class Jobs:
 
     @damage_explained()
     def of_owner(self, owner: str, dataset: str, limit: int = 50) -> list[Job]:
-        """The owner's newest jobs on a data set, fewer if their requests are long.
+        """The owner's newest jobs on a data set; fewer if their requests are long.
 
-        `prune` deletes those older than a day.
+        `prune` deletes jobs older than a day.
         """
         own = sa.select(JOBS).where(JOBS.c.owner == owner, JOBS.c.dataset == dataset)
         listed: list[sa.Row[Any]] = []
@@ -113,7 +113,7 @@ class Jobs:
         return [_job(row) for row in listed]
 
     def prune(self, older: timedelta = timedelta(days=1)) -> None:
-        """Delete jobs whose last sign of life is older; what they released is in their entries."""
+        """Deletes jobs whose last heartbeat is older. Their releases are in their entries."""
         before = (datetime.now(UTC) - older).isoformat()
         with self._store.updating() as connection:
             connection.execute(sa.delete(JOBS).where(JOBS.c.heard < before))
@@ -154,17 +154,17 @@ class Processes:
         self._store = store
 
     def enter(self) -> str:
-        """A new process's id."""
+        """Registers a new process and returns its id."""
         id = secrets.token_hex(8)
         with self._store.updating() as connection:
             connection.execute(sa.insert(PROCESSES).values(id=id, heard=audit.now()))
         return id
 
     def count(self, id: str) -> int:
-        """Record a sign of life, delete the processes without one for long, and return how many are left."""
+        """Records a heartbeat, deletes processes without a recent one, and returns how many are left."""
         now = datetime.now(UTC)
         earliest, latest = (now - PROCESS_SILENCE).isoformat(), (now + PROCESS_SILENCE).isoformat()
-        # A time far ahead is no sign of life either: a clock was wrong, and it would count until then.
+        # Nor does a time far in the future count: after a wrong clock, the process would stay until then.
         is_gone = sa.or_(PROCESSES.c.heard < earliest, PROCESSES.c.heard > latest)
         with self._store.updating() as connection:
             sign_of_life = sa.update(PROCESSES).where(PROCESSES.c.id == id).values(heard=audit.now())

@@ -1,4 +1,4 @@
-"""Opens a ledger: the local owner's account, and what the curator decides about everyone's."""
+"""Opens a ledger: the local owner's account, and the curator's decisions about all accounts."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ def open_ledger(
 
     Creates a missing ledger if `create`; raises otherwise.
 
-    `anchor` is the file that remembers outside of the ledger what was charged, or "off"; by default it lies
-    beside a SQLite ledger, and others have none. An empty ledger where the anchor tells of charges is not
-    opened, unless `is_recovery`. Where other writers keep it locked, it waits for `busy_seconds`; by default
-    for a minute.
+    `anchor` is the file that remembers the charges outside of the ledger, or "off". By default it is beside a
+    SQLite ledger, and other ledgers have none. An empty ledger whose anchor shows charges is not opened,
+    unless `is_recovery`. If other writers keep the ledger locked, a call waits for `busy_seconds`, by default
+    a minute.
 
     >>> from dpxplain.model.charge import Charge, Request
     >>> ledger = open_ledger(None)
@@ -111,13 +111,13 @@ class SQLLedger(Account):
         self.analysts = Analysts(store)
         self.privacy_units = PrivacyUnits(store)
         self.versions = SQLDataVersions(store)
-        self.verified: Anchor | None = None  # where the log stood when this object last found it intact
+        self.verified: Anchor | None = None  # the log's position when this object last found it intact
 
     def __repr__(self) -> str:
         return f"<{self._store.name}>"
 
     def observe(self, observer: Observer) -> None:
-        """Tell the observer from now on how every transaction ended."""
+        """Notifies the observer, from now on, how each transaction ended."""
         self._store.observer = observer
 
     @property
@@ -127,21 +127,21 @@ class SQLLedger(Account):
 
     @property
     def is_new(self) -> bool:
-        """Whether opening it has created it."""
+        """Whether the ledger was created when it was opened."""
         return self._store.is_new
 
     @property
     def is_upgraded(self) -> bool:
-        """Whether opening it has brought it from an older format to the present one."""
+        """Whether the ledger was upgraded from an older format when it was opened."""
         return self._store.is_upgraded
 
     def check_clock(self) -> None:
-        """Refuses if this machine's clock and that of the ledger's database differ too much."""
+        """Raises if the clocks of this machine and of the ledger's database differ too much."""
         self._store.check_clock()
 
     @property
     def has_datasets(self) -> bool:
-        """Whether some data set was ever opened in it."""
+        """Whether any data set was ever opened in the ledger."""
         with self._store.reading() as connection:
             return connection.execute(sa.select(LIMITS.c.id).limit(1)).first() is not None
 
@@ -151,8 +151,8 @@ class SQLLedger(Account):
     def account(self, analyst: str, *, sees_all: bool = False, default_limit: float | None = 0.0) -> Account:
         """The ledger bound to one analyst.
 
-        `default_limit` is what they may spend on a data set where nothing was granted; None or infinity
-        leaves them to the data set's limit, as "" always is.
+        `default_limit` is what they may spend on a data set without a grant. With None or infinity only the
+        data set's limit applies, as it always does for "", the local owner.
         """
         if not analyst:
             return Account(self._store, self._flights)
@@ -171,7 +171,7 @@ class SQLLedger(Account):
         reason: str,
         by: str,
     ) -> None:
-        """Set what the analyst may spend in all, until when; 0 allows nothing. Replaces earlier grants."""
+        """Sets the analyst's total allowance and its expiry; 0 allows nothing. Replaces earlier grants."""
         units, until = _allowance_units(rho), None if expires is None else utc_text(expires)
         check_reason(reason)
         with self._store.recording() as connection:
@@ -188,7 +188,7 @@ class SQLLedger(Account):
         by: str,
         default_limit: float | None = 0.0,
     ) -> None:
-        """Add to the data set's limit or, if `analyst` is given, to theirs.
+        """Adds to the data set's limit or, if `analyst` is given, to the analyst's.
 
         `default_limit` is what an analyst without a grant could spend until now; None if that is not known.
         """
@@ -207,7 +207,7 @@ class SQLLedger(Account):
             _add_grant(connection, audit.TOPPED_UP, dataset, analyst, total, until, reason, by)
 
     def allowances(self, dataset: str, *, default_limit: float = 0.0) -> list[Allowance]:
-        """Every analyst who was granted something or has asked something, by name."""
+        """The allowance of every analyst who has a grant or has asked something, sorted by name."""
         default = _allowance_units(default_limit)
         with self._store.reading() as connection:
             left = standing(connection, dataset).left
@@ -217,15 +217,15 @@ class SQLLedger(Account):
         return [_allowance(name, grants[name], spent[name], default, left) for name in names]
 
     def share(self, dataset: str, owner: str, reader: str, *, reason: str, by: str) -> None:
-        """Let `reader` ("*": everyone) see what `owner` asked and will ask of the data set."""
+        """Lets `reader` ("*": everyone) see the past and future requests of `owner` on the data set."""
         self._set_share(dataset, owner, reader, True, reason, by)
 
     def unshare(self, dataset: str, owner: str, reader: str, *, reason: str, by: str) -> None:
-        """Takes a share back. Raises if there is none."""
+        """Ends a share. Raises if there is none."""
         self._set_share(dataset, owner, reader, False, reason, by)
 
     def shares(self, dataset: str) -> list[Share]:
-        """What is shared at this moment."""
+        """The shares that apply now."""
         with self._store.reading() as connection:
             known_limit(connection, dataset)
             return _shares(connection, dataset)
@@ -233,7 +233,7 @@ class SQLLedger(Account):
     def note(
         self, actor: str, action: str, dataset: str | None = None, details: Mapping[str, Any] | None = None
     ) -> None:
-        """Record an event that changes no table: a login, a true value viewed, a schema edited."""
+        """Records an event that changes no table: a login, a true value viewed, a schema edited."""
         if action in audit.CHANGES:
             raise BadRequest(
                 f"The action name {action!r} is reserved for the ledger itself.", remedy="Use another name."
@@ -256,13 +256,13 @@ class SQLLedger(Account):
         since: Anchor | None = None,
         full: bool | None = True,
     ) -> AuditReport:
-        """Recompute the log's chain and compare every table with it.
+        """Recomputes the log's chain and compares every table with it.
 
-        Unless `full`, only what the log gained since it was last verified: since `since`, or since this
-        object found it intact. If `full` is None, a short log is verified in full all the same.
+        Unless `full`, it verifies only the records since the last verification: since `since`, or since this
+        object found the log intact. If `full` is None, a short log is still verified in full.
 
-        `head` is a head noted down earlier: if its record is no longer there, the log was cut or rewritten.
-        An `anchor` shows the same, and says what happened; so does the ledger's own anchor file.
+        `head` is a head noted earlier: if its record is missing, the log was cut or rewritten. An `anchor`
+        shows the same and also what happened; so does the ledger's own anchor file.
         """
         start = None if full or head is not None else since or self.verified
         if start is not None and full is None and start.records < LONG_LOG:
@@ -287,7 +287,7 @@ class SQLLedger(Account):
             return audit.head(connection)
 
     def anchor(self) -> Anchor:
-        """An anchor of the log as it is now, to be kept elsewhere."""
+        """An anchor of the present log, to be kept elsewhere."""
         with self._store.snapshot() as connection:
             return Anchor.of(connection)
 
@@ -401,7 +401,7 @@ def _allowance(analyst: str, grant: sa.Row[Any] | None, spent: int, default: int
 
 @damage_explained()
 def _shares(connection: sa.Connection, dataset: str) -> list[Share]:
-    """Shares that apply: only the newest per (owner, reader) does."""
+    """The shares that apply: only the newest row per (owner, reader) counts."""
     rows = connection.execute(sa.select(SHARES).where(SHARES.c.dataset == dataset).order_by(SHARES.c.id))
     latest = {(row.owner, row.reader): row for row in rows}
     return [

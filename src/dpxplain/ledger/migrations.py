@@ -1,7 +1,7 @@
-"""Creates the tables of a ledger, and brings an older one up to date, in SQLite and PostgreSQL alike.
+"""Creates the tables of a ledger, and upgrades an older ledger, in SQLite and in PostgreSQL.
 
 The version is stored in the database. All missing steps run in one transaction that holds the writers' lock,
-and each leaves a record in the audit log; a ledger of a newer version is refused.
+and each writes a record to the audit log. A ledger of a newer version is refused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from dpxplain.ledger.tables import (
 
 
 class Step(NamedTuple):
-    """Leads from one version to a later one; `run` returns what the audit log should tell of it."""
+    """A step from one version to a later one; `run` returns the details for its record in the audit log."""
 
     start: int
     end: int
@@ -43,7 +43,7 @@ class Step(NamedTuple):
 
 
 def check_version(name: str, version: int | None) -> int:
-    """The version of a ledger that this program can read or migrate."""
+    """The ledger's version. Raises unless this program can read or migrate it."""
     if version is not None and version > FORMAT:
         raise SourceError(
             f"{name} has format {version}, from a newer version of DPXPlain. This version reads formats up "
@@ -56,7 +56,7 @@ def check_version(name: str, version: int | None) -> int:
 
 
 def migrate(store: Store) -> None:
-    """Run the steps that the ledger lacks: all of them are committed, or nothing is changed."""
+    """Runs the steps that the ledger lacks. Either all are committed, or nothing changes."""
     with store.reading() as connection:
         if check_version(store.name, store.version(connection)) == FORMAT:
             return
@@ -92,7 +92,7 @@ _CREATE_STATEMENTS: dict[tuple[object, ...], tuple[str, ...]] = {}
 
 
 def _create_statements(dialect: sa.Dialect) -> tuple[str, ...]:
-    """The SQL of all tables and indexes; SQLAlchemy needs longer to write it than a database to run it."""
+    """The SQL of all tables and indexes. SQLAlchemy needs longer to write it than a database to run it."""
     database = (dialect.name, dialect.server_version_info)
     if database not in _CREATE_STATEMENTS:
         creations: list[ExecutableDDLElement] = []
@@ -105,7 +105,7 @@ def _create_statements(dialect: sa.Dialect) -> tuple[str, ...]:
 def _rebuild(connection: sa.Connection) -> dict[str, Any]:
     """Version 1 knew no analysts and no audit log, and was kept in SQLite only.
 
-    Its rows move into today's tables as the local owner's, and the log records each of them.
+    Its rows move into the present tables as rows of the local owner, and the log records each of them.
     """
     old = ("datasets", "entries", "releases")
     for index in ("entries_by_key", "entries_by_charge"):
@@ -147,7 +147,7 @@ def _add_subject(connection: sa.Connection) -> dict[str, Any]:
 def _add_versions(connection: sa.Connection) -> dict[str, Any]:
     """Version 4 did not store which data an entry was measured on.
 
-    Those data are not known any more: a data set takes the first data that it is opened with.
+    Which data these were is no longer known, so a data set takes the first data that it is opened with.
     """
     connection.exec_driver_sql("ALTER TABLE entries ADD COLUMN version TEXT")
     create_versions(connection)
@@ -172,9 +172,9 @@ def _add_lookups(connection: sa.Connection) -> dict[str, Any]:
 
 
 def _add_accounts(connection: sa.Connection) -> dict[str, Any]:
-    """Version 7 numbered the entries of all analysts together, and did not sum up what Gaussian noise cost.
+    """Version 7 numbered the entries of all analysts together, and did not add up the cost of Gaussian noise.
 
-    Its entries keep their numbers. What was spent on Gaussian noise is summed up from their mechanisms;
+    Its entries keep their numbers. The cost of Gaussian noise is added up from the entries' mechanisms;
     unknown mechanisms do not count as Gaussian.
     """
     create_accounts(connection)
@@ -184,7 +184,7 @@ def _add_accounts(connection: sa.Connection) -> dict[str, Any]:
 def _add_flight_process(connection: sa.Connection) -> dict[str, Any]:
     """Version 8 did not store which process measures a request."""
     columns = {column["name"] for column in sa.inspect(connection).get_columns(FLIGHTS.name)}
-    if "process" not in columns:  # a step before has created the whole table in ledgers of version 5
+    if "process" not in columns:  # for ledgers of version 5, an earlier step has created the whole table
         connection.exec_driver_sql("ALTER TABLE flights ADD COLUMN process TEXT")
     return {}
 

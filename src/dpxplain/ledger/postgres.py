@@ -39,7 +39,7 @@ _SETTINGS = {
     "default_transaction_isolation": r"read\ committed",
 }
 
-# So that a machine that has vanished is noticed in seconds, and not when TCP gives up.
+# These notice within seconds that a machine has vanished, instead of when TCP gives up.
 _TIMEOUTS = {
     "connect_timeout": 10,
     "tcp_user_timeout": 15_000,  # in milliseconds
@@ -111,7 +111,7 @@ class PostgresStore(Store):
 
     @contextmanager
     def single_read(self) -> Iterator[sa.Connection]:
-        """Without BEGIN and ROLLBACK, each of which would be sent and waited for."""
+        """A connection without BEGIN and ROLLBACK, each of which would take a round trip."""
         self._check_process()
         with self._observed(writing=False), self._connection(self._single_reads) as connection:
             yield connection
@@ -179,7 +179,7 @@ class PostgresStore(Store):
         )
 
     def _prepare(self, create: bool) -> None:
-        """Create missing tables if `create`; refuse a database without UTF-8, fsync or the needed rights."""
+        """Creates missing tables if `create`. Raises if the database lacks UTF-8, fsync or needed rights."""
         with self.updating() as connection:
             if connection.exec_driver_sql("SHOW server_encoding").scalar_one() != "UTF8":
                 raise SourceError(
@@ -222,7 +222,7 @@ def _parameters(address: str, busy_seconds: float) -> dict[str, Any]:
     try:
         parameters = conninfo_to_dict(address)
     except psycopg.Error:
-        # Its message quotes the part that it could not read, which may be the password.
+        # The driver's message quotes the part that it could not read, which may be the password.
         raise SourceError(
             "The PostgreSQL address of the ledger cannot be read.",
             remedy="Write it as postgresql://user:password@host:5432/database, with special characters as "
@@ -268,8 +268,8 @@ def _no_turnstile(name: str) -> LedgerUnavailable:
 
 
 def _exists(connection: sa.Connection) -> bool:
-    # Read from the catalogue itself: to_regclass answers from a cache, which does not notice what another
-    # process has made while we waited for the advisory lock.
+    # Read from the catalogue itself: to_regclass answers from a cache, which misses a table that another
+    # process created while this one waited for the advisory lock.
     query = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = 'dpxplain' AND tablename = 'turnstile'"
     return connection.exec_driver_sql(query).one_or_none() is not None
 

@@ -1,4 +1,4 @@
-"""What each data set's budget protects. Once some of it is spent, the promise cannot become stronger."""
+"""What each data set's budget protects. Once some budget is spent, the promise cannot become stronger."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PrivacyUnits:
         self._store = store
 
     def check_and_record(self, dataset: str, privacy: Privacy, by: str = "") -> None:
-        """Refuses a declaration that promises more than the budget already spent can cover."""
+        """Records the declaration. Raises if it promises more than the budget already spent can cover."""
         declared = {"unit": privacy.unit, "max_rows": privacy.max_rows, "neighbours": privacy.neighbours}
         with self._store.reading() as connection:  # usually nothing has changed, and no lock is needed
             if _latest(connection, dataset) == declared:
@@ -56,10 +56,10 @@ def _latest(connection: sa.Connection, dataset: str) -> Any:
 
 
 def _covers(before: Mapping[str, Any], declared: Mapping[str, Any]) -> bool:
-    """Whether what was spent under the declaration `before` also protects all that `declared` promises.
+    """Whether the budget spent under the declaration `before` also keeps the promise of `declared`.
 
-    It does for as many or fewer rows of the same unit. Different units, or kinds of neighbours, do not cover
-    each other.
+    It does for the same unit with as many rows or fewer. Different units, or kinds of neighbours, do not
+    cover each other.
     """
     is_same_unit = all(declared[name] == before[name] for name in ("unit", "neighbours"))
     return is_same_unit and bool(declared["max_rows"] <= before["max_rows"])

@@ -1,5 +1,5 @@
-"""The protocol that phases use of a ledger, the records that a ledger returns, and the check of what people
-type into it: names, reasons and times.
+"""The protocol of a ledger as phases use it, the records that it returns, and checks of the names, reasons
+and times that people type.
 
 A request is reserved before data is read and released once its answer is drawn. The charge counts from the
 reservation on, so a crash between the two wastes budget at worst and never overspends it.
@@ -21,14 +21,14 @@ from dpxplain.model.charge import Charge, Ending, Entry, EntryId, HistoryPage
 from dpxplain.model.confidential import ContentDigest
 
 EVERYONE = "*"
-"""The reader with whom something is shared when it is shared with all."""
+"""The reader of a share with everyone."""
 
 
 class LedgerView(Protocol):
     """The readable part of a ledger: budgets, entries and releases, here or at a server.
 
-    Either the whole ledger, or one analyst's account on it: then `budget` is theirs, and only their own
-    entries and those shared with them are seen.
+    Either the whole ledger, or one analyst's account: then `budget` is the analyst's, and only the analyst's
+    own entries and those shared with them are visible.
     """
 
     def budget(self, dataset: str) -> Budget:
@@ -44,11 +44,11 @@ class LedgerView(Protocol):
         ...
 
     def history_page(self, dataset: str, before: EntryId | None = None, limit: int = 100) -> HistoryPage:
-        """The newest entries before the one with this number, at most `limit` and at most a page of them."""
+        """The newest entries before the one with this number: at most `limit`, and at most a page."""
         ...
 
     def history(self, dataset: str) -> list[Entry]:
-        """Every entry, oldest first, read page by page; only for lists that people read."""
+        """Every entry, oldest first, read page by page. Use it only for lists that people read."""
         ...
 
     def entry(self, dataset: str, id: EntryId) -> Entry | None:
@@ -56,33 +56,33 @@ class LedgerView(Protocol):
         ...
 
     def latest(self, dataset: str, kind: str, version: str | None = None) -> Entry | None:
-        """The newest released entry of this kind, and of this version of the data or an unrecorded one."""
+        """The newest released entry of this kind, whose data version is this one or is not recorded."""
         ...
 
     def preparations(self, dataset: str, subject: str) -> list[Entry]:
         """Released preparations of the query with this identity, oldest first.
 
-        Those of older versions, which stored no identity, are among them whatever they belong to.
+        Preparations of older versions, which stored no identity, are always included.
         """
         ...
 
     def discovered(self, dataset: str, key: str) -> tuple[Entry, str] | None:
-        """The discovery with this key, whoever paid for it: what was found is in everybody's schema.
+        """The discovery with this key, whoever paid for it: everybody's schema has the values found.
 
-        None at a server's client, which gets the schema with it from the server.
+        Always None at a server's client, because the server's schema has the values already.
         """
         ...
 
     def spent_delta(self, dataset: str, column: str | None = None, *, besides: str = "") -> float:
-        """The δ that discoveries of all analysts have spent, or those of a column; infinite after a loss.
+        """The δ that all analysts' discoveries have spent, in total or on a column; infinite after a loss.
 
-        The charge that the request with the key `besides` would take over is left out.
-        At a server's client always 0: the server, which knows all charges, checks δ before it charges.
+        A charge that the request with the key `besides` would take over is left out. At a server's client it
+        is always 0: the server knows all charges and checks δ before it charges.
         """
         ...
 
     def close(self) -> None:
-        """Let go of the database; closing twice is harmless, and closing an account does nothing."""
+        """Closes the database. Closing twice is harmless, and closing an account does nothing."""
 
 
 class Ledger(LedgerView, Protocol):
@@ -95,47 +95,47 @@ class Ledger(LedgerView, Protocol):
         """Register the data set, or record a changed limit as an entry of kind "limit"."""
 
     def reserve(self, dataset: str, charge: Charge) -> Entry:
-        """Charge its ρ for good and return its entry, or raise BudgetExhausted and charge nothing.
+        """Charges its ρ for good and returns its entry, or raises BudgetExhausted and charges nothing.
 
-        The shares of its spends may not add up to more than its ρ.
+        The charge's `spends` may not add up to more than its ρ.
         """
         ...
 
     def reserve_once(self, dataset: str, charge: Charge) -> Entry | None:
         """Like `reserve`, but None if this account's identical request is being measured or was released.
 
-        An entry of the identical request whose ending keeps the charge is returned instead of a new one.
-        Whoever gets an entry ends it by `release`, or by `abandon` if nothing comes of it.
+        If an earlier entry of the identical request ended in a way that keeps its charge, returns that entry.
+        The caller must end the returned entry with `release`, or with `abandon` if there is no result.
         """
         ...
 
     def is_measured(self, dataset: str, key: str) -> bool:
-        """Whether some process that is alive measures this account's request now."""
+        """Whether a living process measures this account's request now."""
         ...
 
     def abandon(self, entry: int, ending: Ending = Ending.FAILED) -> None:
-        """End the entry in this row without a release, and record why. Its charge stays.
+        """Ends the entry in this row without a release, and records why. Its charge stays.
 
-        Requests no longer wait for it. The identical request takes it over if the ending keeps the charge.
+        Requests no longer wait for it. An identical request takes it over if the ending keeps the charge.
         """
 
     def release(self, entry: int, payload: str) -> None:
-        """Store the released JSON text, once, with the entry in this row.
+        """Stores the released JSON text with the entry in this row. An entry can be released once.
 
-        Raises ChargeTakenOver if another process measures under the entry by now.
+        Raises ChargeTakenOver if another process has taken over the entry.
         """
 
 
 @dataclass(frozen=True)
 class DataVersion:
-    """One version of a data set, and what its data are recognised by. For the curator only."""
+    """One version of a data set, and the fingerprint that recognises its data. For the curator only."""
 
     id: int
     dataset: str
     version: str
     time: datetime
     by: str
-    """Who was charged first, or declared it; "" is the local owner."""
+    """The person who was charged first, or who declared the version; "" is the local owner."""
     secret: str = field(repr=False)
     fingerprint: str = field(repr=False)
 
@@ -144,7 +144,7 @@ class DataVersion:
         return hmac.compare_digest(self.fingerprint, digest.keyed(self.secret))
 
     def keyed_state(self, state: str) -> str:
-        """The state of a file as it is stored: an HMAC, which does not show the path."""
+        """The stored form of a file's state: an HMAC, which does not show the path."""
         return hmac.new(self.secret.encode(), state.encode(), hashlib.sha256).hexdigest()
 
 
@@ -152,15 +152,15 @@ class DataVersions(Protocol):
     """The versions of a ledger's data sets. A version, once opened, keeps its fingerprint for good."""
 
     def get(self, dataset: str, version: str) -> DataVersion | None:
-        """The version, if it was opened."""
+        """The version; None if it was never opened."""
         ...
 
     def open(self, dataset: str, version: str, digest: ContentDigest, by: str = "") -> DataVersion:
-        """The version, opened with these data unless it is open already."""
+        """The version. Opens it with these data unless it is open already."""
         ...
 
     def has_charges_of_unknown_data(self, dataset: str) -> bool:
-        """Whether there are charges, and all are of a time when ledgers did not keep fingerprints."""
+        """Whether all charges, and at least one, were made before ledgers stored fingerprints."""
         ...
 
     def recognises(self, version: DataVersion, state: str) -> bool:
@@ -168,12 +168,12 @@ class DataVersions(Protocol):
         ...
 
     def remember(self, version: DataVersion, state: str) -> None:
-        """From now on files in this state are recognised as the version's data."""
+        """Stores the state, so that files in this state are recognised as the version's data."""
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """What one analyst may spend on one data set, and did."""
+    """What one analyst may spend, and has spent, on one data set."""
 
     analyst: str
     limit: float
@@ -184,7 +184,7 @@ class Allowance:
     reason: str
     by: str
     time: datetime | None
-    """When it was granted; None for an analyst who spends what the server allows everyone."""
+    """The time of the grant; None without a grant, when the analyst may spend what everyone may."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ class AuditRecord:
 
 @dataclass(frozen=True)
 class AuditReport:
-    """What a verification found. Note `head` down elsewhere: it proves later that no tail was cut off."""
+    """What a verification found. Note `head` elsewhere: later it shows whether the log's end was cut off."""
 
     records: int
     head: str
@@ -235,7 +235,7 @@ class Identity:
     """"analyst" or "curator"."""
     expires: datetime
     token: str | None
-    """The id of the token, or of the one that opened the session; None for a token of the OIDC issuer."""
+    """The id of the token, or of the token that opened the session; None for a token of the OIDC issuer."""
     session: str | None = None
     """The id of the browser session, if the caller signed in with one."""
     issuer: str | None = None
@@ -244,7 +244,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Token:
-    """A token as the curator sees it; its text is known to its holder only."""
+    """A token as the curator sees it. Only its holder knows its text."""
 
     id: str
     name: str
@@ -254,12 +254,12 @@ class Token:
     by: str
     revoked: datetime | None
     maker: str | None
-    """The curator's token that it was made with; None for one made by a command."""
+    """The curator's token that was used to make it; None if a command made it."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """Work that outlives a request, so that any server process can tell of it."""
+    """Work that outlives its request; any server process can report its state."""
 
     id: str
     dataset: str
@@ -275,15 +275,15 @@ class Job:
     cancel_asked: bool
     created: datetime
     heard: datetime
-    """When its process last gave a sign of life."""
+    """The time of its process's last heartbeat."""
 
 
-# What reading a stored text, time or JSON raises when its characters were changed.
+# Raised when a stored text, time or JSON cannot be read because its characters were changed.
 _UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, IndexError)
 
 
 def exhausted_delta(declared: float) -> BadRequest:
-    """The refusal of a discovery that the declared δ does not cover."""
+    """The error for a discovery that the declared δ does not cover."""
     return BadRequest(
         f"The declared δ of {declared:g} is too small for this discovery. Nothing was charged.",
         remedy="List the column's values in the schema. A larger [privacy] delta would allow it, but "
@@ -303,22 +303,22 @@ def damaged(name: str) -> LedgerUnavailable:
 
 @contextmanager
 def damage_explained(name: str = "The ledger") -> Iterator[None]:
-    """Context manager or decorator of code that reads stored rows: one that cannot be read is damaged."""
+    """Context manager or decorator for code that reads stored rows. Reports an unreadable row as damage."""
     try:
         yield
     except _UNREADABLE:
-        raise damaged(name) from None  # not chained: the message may quote the row
+        raise damaged(name) from None  # not chained, because the original message may quote the row
 
 
 LONGEST_NAME = 200
 FOREIGN = "oidc:"
 """The prefix of names that come from an OIDC issuer. The ledger's own tokens never have it."""
 LOCAL_OWNER = "local owner"
-"""What the audit log calls the one user of a server without a login."""
+"""The audit log's name for the only user of a server without a login."""
 
 
 def check_name(name: str) -> str:
-    """A usable name of an analyst.
+    """The name, if an analyst may have it; raises otherwise.
 
     >>> check_name("ann@example.org")
     'ann@example.org'

@@ -1,7 +1,8 @@
-"""What a curator needs when a ledger was lost or put back: backups, the anchor, and declared losses.
+"""Recovery after a ledger was lost or an older copy put back: backups, the anchor, and declared losses.
 
-A curator declares a loss when the ledger has lost records; everything that may have been spent is charged.
-The anchor has the amount for each analyst and data set. Without an anchor, all remaining budgets are charged.
+When the ledger has lost records, the curator declares a loss, which charges everything that may have been
+spent. The anchor has the amount for each analyst and data set. Without an anchor, all remaining budgets are
+charged.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _LAST_RECORD = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1
 
 @dataclass(frozen=True)
 class Loss:
-    """What one analyst may have spent of one data set without the ledger knowing; in the ledger's units."""
+    """What one analyst may have spent on one data set unknown to the ledger, in the ledger's units."""
 
     dataset: str
     analyst: str
@@ -60,10 +61,10 @@ class Loss:
 def losses(
     connection: sa.Connection, guard: AnchorGuard | None, anchor: KeptAnchor | None, *, everything: bool
 ) -> list[Loss]:
-    """The losses to be charged now: the lost charges and, with `everything`, all remaining budget too.
+    """The losses to charge now: the lost charges and, with `everything`, all remaining budget too.
 
-    `anchor` is what the guard's file says. All charges after the last record that ledger and anchor share
-    count as lost, also if the ledger has gone on from there with other charges.
+    `anchor` is the content of the guard's file. All charges in the anchor after the last record that it
+    shares with the ledger count as lost, even if the ledger continued from there with other charges.
     """
     problem = None if guard is None else guard.problem(connection, with_totals=True)
     lost = [] if anchor is None or problem is None else _lost_charges(connection, anchor)
@@ -85,7 +86,7 @@ def declare_loss(
     """Charges and records the lost amounts, then restarts the anchor at the ledger's last record."""
     check_reason(reason)
     with store.writing() as connection:
-        # Read once, and before all else: whatever is written to the anchor from here on is not covered.
+        # Read once and first: lines written to the anchor after this are not part of the declared loss.
         anchor = None if guard is None else guard.readable()
         charges = losses(connection, guard, anchor, everything=everything)
         last = connection.execute(_LAST_RECORD).one_or_none()
@@ -96,10 +97,10 @@ def declare_loss(
             "anchor": None if anchor is None else _head_details(anchor.head),
             "ledger": None if last is None else {"records": last.id, "head": last.hash},
         }
-        end_all_flights(connection)  # before the declaration, after which none of these charges is kept
+        end_all_flights(connection)  # before the declaration, so that none of these charges is kept
         audit.append(connection, by, audit.LOSS_DECLARED, None, details)
         mark = full_mark(connection)
-        # With these heads, the next loss begins at the last record that is shared, and not at the first one.
+        # With these heads, the next loss begins at the last shared record instead of the first.
         earlier = [] if anchor is None else _shared_heads(connection, anchor)
     if guard is not None and mark is not None:
         guard.renew(mark, earlier, anchor)
@@ -107,9 +108,9 @@ def declare_loss(
 
 
 def _lost_charges(connection: sa.Connection, anchor: KeptAnchor) -> list[Loss]:
-    """What each analyst had spent by the anchor and not by the last record that it shares with the ledger."""
+    """What each analyst had spent at the anchor, beyond the last record that it shares with the ledger."""
     if _is_loss_declared(connection, anchor.head):
-        return []  # charged before, by a command that could not write the new anchor
+        return []  # already charged, by a command that could not write the new anchor
     shared = _last_shared_entry(connection, anchor)
     lost = []
     for dataset, totals in sorted(anchor.spent.items()):
@@ -122,7 +123,7 @@ def _lost_charges(connection: sa.Connection, anchor: KeptAnchor) -> list[Loss]:
 
 
 def _remaining(connection: sa.Connection, lost: Sequence[Loss]) -> list[Loss]:
-    """What the limits that the ledger knows leave of each data set, once `lost` is charged."""
+    """What is left of each data set's limit in the ledger, after `lost` is charged."""
     known = sa.select(LIMITS.c.dataset).distinct().order_by(LIMITS.c.dataset)
     datasets = connection.execute(known).scalars().all()
     if not datasets and not lost:
@@ -139,7 +140,7 @@ def _remaining(connection: sa.Connection, lost: Sequence[Loss]) -> list[Loss]:
 
 
 def _charge(connection: sa.Connection, charges: Sequence[Loss], newest: int, reason: str, by: str) -> None:
-    """Enter each loss; the entries are numbered after the lost ones, for the reason of `raise_sequences`."""
+    """Writes an entry for each loss. Their ids follow those of the lost entries (see `raise_sequences`)."""
     first = max(newest, connection.execute(_NEWEST_ENTRY).scalar_one()) + 1
     for id, loss in enumerate(charges, first):
         of_analyst = {"dataset": loss.dataset, "analyst": loss.analyst, "entry": id}
@@ -167,14 +168,14 @@ def _charge(connection: sa.Connection, charges: Sequence[Loss], newest: int, rea
 
 
 def _shared_heads(connection: sa.Connection, anchor: KeptAnchor) -> list[Head]:
-    """The anchor's heads that the ledger holds: all up to the newest such one, as they are of one chain."""
+    """The anchor's heads that the ledger holds: all up to the newest such head, as they form one chain."""
     heads = anchor.heads
     newest = next((index for index in reversed(range(len(heads))) if holds(connection, heads[index])), -1)
     return heads[: newest + 1]
 
 
 def _last_shared_entry(connection: sa.Connection, anchor: KeptAnchor) -> int:
-    """The newest entry that the ledger shares with what the anchor has seen."""
+    """The newest entry that the ledger shares with the anchor."""
     shared = _shared_heads(connection, anchor)
     if not shared:
         return 0
@@ -193,7 +194,7 @@ def _is_loss_declared(connection: sa.Connection, head: Head) -> bool:
 
 
 def _head_details(head: Head) -> dict[str, Any]:
-    """A head as the record of a declared loss repeats it."""
+    """A head in the form that the record of a declared loss repeats."""
     return {"records": head.records, "head": head.hash}
 
 
@@ -218,12 +219,12 @@ class Recovery:
 
     @property
     def anchor_file(self) -> Path | None:
-        """The file that remembers the head of the log outside of the ledger."""
+        """The anchor file, which remembers the head of the log outside of the ledger."""
         return None if self._store.anchor is None else self._store.anchor.file.path
 
     @property
     def verification_key(self) -> Path | None:
-        """The key file beside the anchor; it signs where a server last found a long log intact."""
+        """The key file beside the anchor. It signs the place up to which a long log was last found intact."""
         file = self.anchor_file
         return None if file is None else file.with_name(f"{file.name}.key")
 
@@ -235,9 +236,9 @@ class Recovery:
             return self._store.anchor.problem(connection, with_totals=True)
 
     def keep_anchor(self) -> str | None:
-        """Write what the log gained since the anchor was last written; refuse if it cannot be written.
+        """Writes the log's present position to the anchor. Raises if the anchor cannot be written.
 
-        Returns why nothing is charged, as `anchor_problem`; then the anchor stays what it is.
+        If the anchor blocks charges, leaves it unchanged and returns the reason; does not compare totals.
         """
         guard = self._store.anchor
         if guard is None:
@@ -250,7 +251,7 @@ class Recovery:
         return problem
 
     def losses(self, *, everything: bool = False) -> list[Loss]:
-        """What `declare_loss` would charge now."""
+        """The losses that `declare_loss` would charge now."""
         guard = self._store.anchor
         with self._store.snapshot() as connection:
             anchor = None if guard is None else guard.readable()
@@ -261,14 +262,14 @@ class Recovery:
         return declare_loss(self._store, self._store.anchor, everything=everything, reason=reason, by=by)
 
     def backup(self, file: Path) -> AuditReport:
-        """Write a consistent copy of the ledger, as a SQLite file, and verify it."""
+        """Writes a consistent copy of the ledger, as a SQLite file, and verifies it."""
         return write_backup(self._store, file)
 
     def restore(self, file: Path, *, by: str) -> AuditReport:
-        """Put a backup in place of all that the ledger holds; returns the backup's report."""
+        """Replaces the ledger's content with a backup. Returns the backup's report."""
         with verified_backup(file) as backup:
             return self.restore_verified(backup, by=by)
 
     def restore_verified(self, backup: Backup, *, by: str) -> AuditReport:
-        """Restore a backup that is open: so it can be verified before the ledger is created."""
+        """Restores a backup that is already open, so that it can be verified before the ledger is created."""
         return restore_backup(self._store, backup, by)

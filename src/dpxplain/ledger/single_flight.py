@@ -1,10 +1,10 @@
-"""Requests that are being measured now, so that the identical request at another process waits for the first.
+"""Requests that are being measured now ("flights"), so that an identical request in another process waits.
 
 A flight is written with its charge and ends with its release, or with an `Ending` in the audit log. Its
-process gives signs of life. After `SILENCE` without one the process counts as gone, and whoever finds that
-records it. If the connection breaks while a charge is committed, no data are read for it: once the ledger is
-back, its flight is marked as untouched. The next identical request takes over an untouched charge, and one
-with an ending that keeps it, instead of being charged again. One release at most is stored for a charge
+process sends heartbeats. After `SILENCE` without one the process counts as dead, and the process that notices
+records it. If the connection breaks while a charge is committed, no data are read for the charge; once the
+ledger is back, its flight is marked as untouched. The next identical request is not charged again if it can
+take over an untouched charge, or a charge whose ending keeps it. At most one release is stored for a charge
 (docs/adr/0044).
 """
 
@@ -29,10 +29,10 @@ from dpxplain.model.charge import Ending
 
 LOG = logging.getLogger("dpxplain.ledger")
 SILENCE = timedelta(seconds=30)
-"""Clocks of machines that share a ledger must agree much better than this."""
+"""A process without a heartbeat for this long counts as dead. Clocks must agree much better than this."""
 SECONDS_BETWEEN_HEARTBEATS = 5.0
 _UNTOUCHED = "untouched"
-"""In place of the time of the last sign of life: charged, and no data were read."""
+"""Stored in place of the last heartbeat's time: the request is charged, and no data were read."""
 
 _OF_REQUEST = sa.and_(
     FLIGHTS.c.dataset == sa.bindparam("dataset"),
@@ -78,14 +78,14 @@ _OWN_RELEASE = (
 
 @dataclass(frozen=True)
 class ChargeEvent:
-    """What the audit log says of an entry after its charge: cancelled, ended or taken over."""
+    """What happened to an entry after its charge, from the audit log: cancelled, ended or taken over."""
 
     record: int
     action: str
     entry: int
     analyst: str
     ending: Ending | None
-    """None if it was cancelled or taken over, and in records of older versions."""
+    """None for a cancellation or take-over, and in records of older versions."""
     process: str | None
 
 
@@ -131,38 +131,38 @@ def last_recovery(connection: sa.Connection) -> int:
 class _Flight:
     request: dict[str, Any]
     heard: frozenset[str]
-    """What the column `heard` of its row may say: its last transaction may be committed or not."""
+    """The possible values of `heard` in its row: it is unknown whether the last transaction was committed."""
 
 
 class Flights:
-    """The flights of one ledger; those of this process are kept alive by a thread while there are any."""
+    """The flights of one ledger. A thread sends heartbeats for this process's flights while there are any."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.process = secrets.token_hex(8)
-        """Tells the flights of this process from those of others."""
+        """Identifies the flights of this process."""
         self._own: dict[int, _Flight] = {}  # entries that this process measures
         self._ended: dict[int, Ending] = {}  # entries whose ending the ledger may not know yet
-        self._doubtful: dict[int, _Flight] = {}  # entries that may have been committed, and were not measured
+        self._doubtful: dict[int, _Flight] = {}  # entries that may be committed, but were not measured
         self._changed = threading.Condition()
         self._heart: threading.Thread | None = None
 
     def is_settled(
         self, connection: sa.Connection, request: dict[str, Any], flight: sa.Row[Any] | None
     ) -> bool:
-        """Whether the request was released, or a living process measures it: then it need not be charged.
+        """Whether the request was released, or a living process measures it. Then it need not be charged.
 
-        `flight` is its flight, as `end_silent` has found it in the same transaction.
+        `flight` is the request's flight, from `end_silent` in the same transaction.
         """
         if connection.execute(_OWN_RELEASE, request).one_or_none() is not None:
             return True
-        if flight is not None and flight.heard == _UNTOUCHED:  # another charge than the one asked for now
+        if flight is not None and flight.heard == _UNTOUCHED:  # a different charge from the one requested now
             self._end(connection, flight, Ending.LEDGER_LOST)
             return False
         return flight is not None
 
     def end_silent(self, connection: sa.Connection) -> dict[tuple[str, str, str], sa.Row[Any]]:
-        """Record that the processes of silent flights died, and return the other flights by their requests.
+        """Records that the processes of silent flights died, and returns the other flights by their requests.
 
         The transaction must hold the writers' lock.
         """
@@ -182,14 +182,14 @@ class Flights:
                 self.end_silent(connection)
 
     def _is_own(self, flight: sa.Row[Any]) -> bool:
-        """Whether this process measures it: it is alive, even if its signs of life got lost."""
+        """Whether the flight is this process's own: then it is alive, even if its heartbeats were lost."""
         with self._changed:
             return flight.process == self.process and flight.entry in (
                 self._own.keys() | self._doubtful.keys() | self._ended.keys()
             )
 
     def _end(self, connection: sa.Connection, flight: sa.Row[Any], ending: Ending) -> bool:
-        """Delete the flight and record its ending; False if another process gave a sign of life meanwhile."""
+        """Deletes the flight and records its ending. False if another process's heartbeat came meanwhile."""
         unchanged = [FLIGHTS.c.entry == flight.entry]
         if flight.process != self.process:
             unchanged.append(FLIGHTS.c.heard == flight.heard)
@@ -205,10 +205,10 @@ class Flights:
         return flight is not None and (_is_alive(flight.heard) or self._is_own(flight))
 
     def begin(self, connection: sa.Connection, request: dict[str, Any], entry: int) -> None:
-        """Write the flight, in the transaction of its charge, and keep it alive.
+        """Writes the flight, in the transaction of its charge, and starts its heartbeat.
 
-        If no thread can be started, it raises while nothing is charged yet. If the transaction fails,
-        `let_go` must follow.
+        If no thread can be started, raises before anything is charged. If the transaction fails, the caller
+        must call `let_go`.
         """
         heard = audit.now()
         flight = request | {"entry": entry, "heard": heard, "process": self.process}
@@ -220,7 +220,7 @@ class Flights:
     def kept_charge(
         self, connection: sa.Connection, request: dict[str, Any], flight: sa.Row[Any] | None
     ) -> int | None:
-        """The request's entry, if it is charged, nobody measures it, and asking again may take it over."""
+        """The request's charged entry, if no process measures it and a repeated request may take it over."""
         if flight is None:
             return self._interrupted_entry(connection, request)
         with self._changed:
@@ -229,11 +229,11 @@ class Flights:
         return int(flight.entry) if own or flight.heard == _UNTOUCHED else None
 
     def kept_entry(self, connection: sa.Connection, request: dict[str, Any]) -> int | None:
-        """The entry that asking for the request again may take over."""
+        """The entry that a repeated request may take over."""
         return self.kept_charge(connection, request, connection.execute(_FLIGHT, request).one_or_none())
 
     def is_kept(self, connection: sa.Connection, request: dict[str, Any]) -> bool:
-        """Whether asking for the request again may take over a charge, also of a process found dead then."""
+        """Whether a repeated request may take over a charge, including one whose process is silent now."""
         flight = connection.execute(_FLIGHT, request).one_or_none()
         if flight is not None and not may_follow(flight.heard) and not self._is_own(flight):
             return True
@@ -242,7 +242,8 @@ class Flights:
     def _interrupted_entry(self, connection: sa.Connection, request: dict[str, Any]) -> int | None:
         """The newest entry of the request whose ending keeps the charge.
 
-        After a restore or a declared loss, earlier endings do not: a release may be among what was lost.
+        After a restore or a declared loss, earlier endings do not keep it: a release may be among the lost
+        records.
         """
         entries = connection.execute(_UNRELEASED_OF_REQUEST, request).scalars().all()
         if not entries:  # nearly always
@@ -262,9 +263,9 @@ class Flights:
     def take_over(
         self, connection: sa.Connection, request: dict[str, Any], entry: int, flight: sa.Row[Any] | None
     ) -> None:
-        """Go on with a kept entry as if it were charged now; after a failure, `doubt` must follow.
+        """Continues with a kept entry as if it was charged now. Call `doubt` after a failure.
 
-        The log records it, so that the anchor notices an older copy where the entry is still kept.
+        The log records it, so that the anchor detects an older copy in which the entry is still kept.
         """
         heard = audit.now()
         values = {"heard": heard, "process": self.process}
@@ -289,23 +290,23 @@ class Flights:
                 self._start_heart()
 
     def _start_heart(self) -> None:
-        """Start the thread, if none runs. The caller holds the lock, for which the thread waits first."""
+        """Starts the thread, if none runs. The caller holds the lock, and the thread first waits for it."""
         if self._heart is None:
             heart = threading.Thread(target=self._beat, name="dpxplain-single-flight", daemon=True)
             heart.start()
             self._heart = heart
 
     def measures(self, entry: int) -> bool:
-        """Whether this process took up the entry and has neither released nor ended it."""
+        """Whether this process measures the entry: it began and has neither released nor ended it."""
         with self._changed:
             return entry in self._own
 
     def land(self, connection: sa.Connection, entry: int) -> None:
-        """End the flight in the transaction of its release; `let_go` must follow once that is committed."""
+        """Ends the flight in the transaction of its release. Call `let_go` after the commit."""
         connection.execute(sa.delete(FLIGHTS).where(FLIGHTS.c.entry == entry))
 
     def abandon(self, entry: int, ending: Ending) -> None:
-        """End a flight without a release; if the ledger cannot be reached, it is told once that is back."""
+        """Ends a flight without a release. If the ledger is away, the ending is recorded once it is back."""
         with self._changed:
             self._own.pop(entry, None)
             self._ended[entry] = ending
@@ -329,7 +330,7 @@ class Flights:
             self._changed.notify()
 
     def _end_own(self, connection: sa.Connection, entry: int, ending: Ending) -> None:
-        """End the flight, or correct the record of a process that took this one for dead."""
+        """Ends the flight, or corrects the record if another process took this one for dead."""
         flight = connection.execute(_FLIGHT_OF_ENTRY, {"entry": entry}).one_or_none()
         if flight is not None:
             if flight.process == self.process:
@@ -343,9 +344,9 @@ class Flights:
             _record(connection, charge.dataset, charge.analyst, entry, ending, self.process)
 
     def check_own(self, connection: sa.Connection, dataset: str, entry: int) -> None:
-        """Refuses to release an entry that this process measures and whose flight is gone.
+        """Raises if this process may not release an entry whose flight is gone.
 
-        That this process was taken for dead, and nobody took over, is no reason to refuse.
+        It may if another process only took this one for dead, and no process took over the entry.
         """
         last = last_event(connection, dataset, entry)
         if last is None:
@@ -368,7 +369,7 @@ class Flights:
                 except DPXPlainError:
                     pass  # the ledger is busy or away; the next heartbeat may reach it
                 except Exception as error:
-                    # Without its text: a driver's message may quote what was sent.
+                    # The error's text is left out: a driver's message may quote what was sent.
                     LOG.error("A heartbeat failed: %s", type(error).__name__)
         finally:  # however this thread ends, the next flight starts another
             with self._changed:
@@ -376,7 +377,7 @@ class Flights:
                     self._heart = None
 
     def _report(self) -> None:
-        """Give a sign of life for the entries in measurement, and mark the doubtful ones as untouched."""
+        """Sends a heartbeat for the entries being measured, and marks the doubtful ones as untouched."""
         self._report_endings()
         with self._changed:
             own, doubtful = list(self._own), dict(self._doubtful)
@@ -402,12 +403,12 @@ class Flights:
             self._changed.wait_for(lambda: not self._has_reports, SECONDS_BETWEEN_HEARTBEATS)
             if self._has_reports and self._store.is_open:
                 return True
-            self._heart = None  # under the same lock: a flight that begins from now on starts another
+            self._heart = None  # under the same lock, so that a flight that begins now starts another
             return False
 
 
 def put_back() -> LedgerBehind:
-    """The error for a release into an older copy, which may have lost another release of the charge."""
+    """The error for a release into an older copy, which may lack another release of the same charge."""
     return LedgerBehind(
         "An older copy of the ledger was restored while this request ran. The result was dropped. The "
         "charge stays.",
@@ -416,7 +417,7 @@ def put_back() -> LedgerBehind:
 
 
 def end_all_flights(connection: sa.Connection) -> None:
-    """Ends all flights: the lost records may say that another process took over and released one of them."""
+    """Ends all flights, because another process may have taken over and released one in the lost records."""
     for flight in connection.execute(_ALL_FLIGHTS).all():
         _record(connection, flight.dataset, flight.analyst, flight.entry, Ending.LEDGER_LOST, flight.process)
     connection.execute(sa.delete(FLIGHTS))
@@ -425,18 +426,18 @@ def end_all_flights(connection: sa.Connection) -> None:
 def _record(
     connection: sa.Connection, dataset: str, analyst: str, entry: int, ending: Ending, process: str | None
 ) -> None:
-    """Write into the audit log how an entry ended."""
+    """Records in the audit log how an entry ended."""
     details = {"entry": entry, "analyst": analyst, "ending": str(ending), "process": process}
     audit.append(connection, "", audit.INTERRUPTED, dataset, details)
 
 
 def may_follow(heard: str | None) -> bool:
-    """Whether a release may still follow a charge; `heard` is its flight's, None if it has none."""
+    """Whether a release may still follow a charge. `heard` is from its flight; None if it has none."""
     return heard is not None and (heard == _UNTOUCHED or _is_alive(heard))
 
 
 def _is_alive(heard: str) -> bool:
-    """Whether the sign of life is recent; one far ahead, of a clock that was wrong, does not count."""
+    """Whether the heartbeat is recent. A time far in the future, from a wrong clock, does not count."""
     if heard == _UNTOUCHED:
         return False
     return abs(datetime.now(UTC) - datetime.fromisoformat(heard)) < SILENCE

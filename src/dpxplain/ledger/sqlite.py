@@ -53,7 +53,7 @@ class SQLiteStore(Store):
                 is_new = _find_or_create(path.absolute(), self.name, create)
                 engine = _engine(self._file, self.busy_seconds)
         self._writer = _Queue(engine)
-        # Reads of a file do not wait while a charge is synced to disk; in memory there is one connection.
+        # A second connection, so that reads do not wait while a charge is synced to disk; not in memory.
         self._reader = self._writer if self._file is None else _Queue(_engine(self._file, self.busy_seconds))
         super().__init__(self.name, self._writer.engine, self._reader.engine, busy_seconds=self.busy_seconds)
         self._opened_file = None if path is None else _identity(path)
@@ -67,7 +67,7 @@ class SQLiteStore(Store):
                 raise
 
     def _connect_queues(self) -> None:
-        """Open both connections to the same file: one opened later might be to another file of its name."""
+        """Opens both connections now: one opened later might reach another file with the same name."""
         for queue in (self._writer, self._reader):
             with self._connection(queue.engine) as connection:
                 self._check_file()
@@ -76,7 +76,7 @@ class SQLiteStore(Store):
 
     @contextmanager
     def transaction(self, begin: str) -> Iterator[sa.Connection]:
-        """Commit at the end of the block; roll back if it raises."""
+        """A transaction that commits at the end of the block, and rolls back if the block raises."""
         self._check_process()
         deadline = time.monotonic() + self.busy_seconds
         is_reading = begin == "BEGIN"
@@ -96,7 +96,7 @@ class SQLiteStore(Store):
 
     @contextmanager
     def _turn(self, queue: _Queue, deadline: float) -> Iterator[None]:
-        """Holds the queue's lock; raises if the threads before keep it beyond the deadline."""
+        """Holds the queue's lock. Raises if other threads keep it beyond the deadline."""
         if not queue.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
             raise self.busy()
         try:
@@ -105,7 +105,7 @@ class SQLiteStore(Store):
             queue.lock.release()
 
     def _has_begun(self, connection: sa.Connection, begin: str) -> bool:
-        """Begin the transaction; False if another process holds the writers' lock."""
+        """Begins the transaction. Returns False if another process holds the writers' lock."""
         if begin == "BEGIN":
             connection.exec_driver_sql(begin)
             return True
@@ -122,7 +122,7 @@ class SQLiteStore(Store):
         return True
 
     def _check_file(self) -> None:
-        """Refuses to go on with a file that was removed or replaced: what is charged there would be lost."""
+        """Raises if the file was removed or replaced, because charges written to it would be lost."""
         if self._path is not None and _identity(self._path) != self._opened_file:
             raise LedgerUnavailable(
                 f"{self.name} was removed or replaced while it was open.",
@@ -144,7 +144,7 @@ class SQLiteStore(Store):
 
     @contextmanager
     def snapshot(self) -> Iterator[sa.Connection]:
-        """On a connection of its own, so that other transactions do not wait for a long read."""
+        """A read-only transaction on its own connection, so that others do not wait for a long read."""
         if self._file is None:
             with self.reading() as connection:
                 yield connection
@@ -153,7 +153,7 @@ class SQLiteStore(Store):
         engine = _engine(self._file, self.busy_seconds)
         try:
             with self._observed(writing=False), self._connection(engine) as connection:
-                self._check_file()  # after it was opened: its name may be another file's by now
+                self._check_file()  # after opening, because the name may now belong to another file
                 # Text that is not UTF-8 is reported by the verification; the driver would fail on it.
                 driver: Any = connection.connection.driver_connection
                 driver.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
@@ -176,7 +176,7 @@ class SQLiteStore(Store):
         except OSError as error:
             is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
             raise full_disk(self.name) if is_full else _unwritable(self.name) from error
-        except UnicodeDecodeError:  # of SQLite's own message, which quotes a damaged name or statement
+        except UnicodeDecodeError:  # in SQLite's own message, which quotes a damaged name or statement
             raise damaged(self.name) from None
 
     def version(self, connection: sa.Connection) -> int:
@@ -203,7 +203,7 @@ class SQLiteStore(Store):
         return damaged(self.name)
 
     def _verify(self, path: Path) -> None:
-        """Refuse a file that is not ours, too new, damaged or read-only; bring an old one up to date."""
+        """Raises if the file is not a ledger, too new, damaged or read-only. Upgrades an old ledger."""
         with self.reading() as connection:
             application = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
             if application != APPLICATION_ID:
@@ -214,16 +214,16 @@ class SQLiteStore(Store):
                 )
             check_version(self.name, self.version(connection))
             self._check_entries(connection)
-        # SQLite opens what it cannot write, and says so only when the first charge fails.
+        # SQLite opens a file that it cannot write, and reports it only when the first charge fails.
         if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
             raise _unwritable(self.name)
         migrate(self)
 
     def _check_entries(self, connection: sa.Connection) -> None:
-        """Refuse damaged entries, which carry the budget.
+        """Raises if entries, which hold the budget, are damaged.
 
-        Checks a short history with its indexes, and only the newest entries of a long one: opening must not
-        take longer year by year. `audit verify` and every backup read them all.
+        Checks a short history with its indexes, and only the newest entries of a long one, so that opening
+        does not become slower every year. `audit verify` and every backup read all entries.
         """
         newest = connection.exec_driver_sql("SELECT max(id) FROM entries").scalar_one() or 0
         if newest > _MOST_CHECKED:
@@ -234,9 +234,9 @@ class SQLiteStore(Store):
 
 
 class _Queue:
-    """A connection and its lock: threads wait here, one after the other, instead of polling the file's lock.
+    """A connection and its lock. Threads wait for the lock instead of polling the file's lock.
 
-    Every transaction is short, so the wait is too.
+    Every transaction is short, so the wait is short too.
     """
 
     def __init__(self, engine: sa.Engine) -> None:
@@ -250,14 +250,14 @@ def _engine(uri: str, busy_seconds: float) -> sa.Engine:
 
 
 def _connect(uri: str, busy_seconds: float) -> sqlite3.Connection:
-    # isolation_level=None: the driver begins no transaction of its own, `transaction` does.
+    # isolation_level=None: `transaction` begins transactions, not the driver.
     connection = sqlite3.connect(
         uri, uri=True, timeout=busy_seconds, isolation_level=None, check_same_thread=False
     )
     try:
-        # In WAL mode SQLite's usual NORMAL survives a killed process but may lose the last commits when power
-        # fails, and with them a charge whose answer is already out. FULL syncs the journal at every commit;
-        # fullfsync makes macOS mean it.
+        # In WAL mode SQLite's usual NORMAL survives a killed process, but may lose the last commits when
+        # power fails, and with them a charge whose answer was already sent. FULL syncs the journal at every
+        # commit; fullfsync makes macOS really sync.
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA fullfsync = ON")
         connection.execute("PRAGMA foreign_keys = ON")
@@ -269,7 +269,7 @@ def _connect(uri: str, busy_seconds: float) -> sqlite3.Connection:
 
 def _create(engine: sa.Engine) -> None:
     with engine.connect() as connection:
-        connection.exec_driver_sql("BEGIN")  # or every table would be synced to disk by itself
+        connection.exec_driver_sql("BEGIN")  # otherwise every table would be synced to disk separately
         create_all(connection)
         connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.exec_driver_sql(f"PRAGMA user_version = {FORMAT}")
@@ -277,9 +277,12 @@ def _create(engine: sa.Engine) -> None:
 
 
 def _find_or_create(path: Path, name: str, create: bool) -> bool:
-    """Create the ledger if it is missing, or refuse unless `create`; returns whether it was created."""
+    """Creates the ledger if it is missing and `create`; raises if it is missing otherwise.
+
+    Returns whether it was created.
+    """
     journal = journal_of(path)
-    # The journal is looked for first: another process may be making both at this moment.
+    # The journal is checked first, because another process may be creating both right now.
     if journal.exists() and not path.exists():
         raise SourceError(
             f"The ledger {str(path)!r} is gone, but its journal {journal.name!r} is still there.",
@@ -299,10 +302,10 @@ def _find_or_create(path: Path, name: str, create: bool) -> bool:
 
 
 def _create_file(path: Path) -> None:
-    """Make a new ledger whole and then give it its name, in one step.
+    """Creates a complete ledger under a temporary name, then gives it its own name in one step.
 
-    So a crash leaves no half-made ledger, an empty file is never taken for a new one, and of two processes
-    that start together one makes the ledger and both use it.
+    So a crash leaves no partial ledger, an empty file is never taken for a new ledger, and if two processes
+    start together, one creates the ledger and both use it.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".new-ledger-", dir=path.parent) as folder:
@@ -311,7 +314,7 @@ def _create_file(path: Path) -> None:
         try:
             _create(engine)
             with engine.connect() as connection:
-                connection.exec_driver_sql("PRAGMA journal_mode = WAL")  # stays with the file
+                connection.exec_driver_sql("PRAGMA journal_mode = WAL")  # the file keeps this setting
         finally:
             engine.dispose()
         draft.chmod(0o600)  # SQLite gives the journal the same mode

@@ -1,4 +1,4 @@
-"""What may be spent and was spent, in units of a trillionth of ρ, and the refusals of further charges."""
+"""Limits and spending, in units of a trillionth of ρ, and the errors that refuse further charges."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _LAST_OWN_ENTRY = (
 
 
 def _analysts_statement(table: sa.Table) -> sa.Select[Any]:
-    """The different analysts of a table, each found by one step of its index by analyst."""
+    """The distinct analysts of a table, each found by one step in its index by analyst."""
 
     def first_after(name: Any) -> sa.ScalarSelect[str]:
         later = sa.select(sa.func.min(table.c.analyst)).where(
@@ -92,7 +92,7 @@ _STANDING = _standing_statement()
 
 @dataclass(frozen=True)
 class Standing:
-    """A data set's limit and spending and, of one analyst, their own."""
+    """A data set's limit and spending and, for one analyst, the analyst's own."""
 
     limit: int
     spent: int
@@ -105,7 +105,7 @@ class Standing:
     """The part of `spent` that paid for Gaussian noise."""
     own_gaussian: int = 0
     has_discoveries: bool = False
-    """Whether an entry of any analyst has spent δ of the data set: a discovery or a declared loss."""
+    """Whether any analyst's entry has spent δ of the data set: a discovery or a declared loss."""
 
     @property
     def left(self) -> int:
@@ -136,7 +136,7 @@ class Standing:
         )
 
     def refusal(self, dataset: str, analyst: str, charge: int) -> BudgetExhausted | None:
-        """Why the charge is refused: the allowance has ended, or it or the data set has too little left."""
+        """The error that refuses the charge (allowance expired, or too little is left); None if it fits."""
         if self.expires is not None and self.expires <= datetime.now(UTC):
             return expired(dataset, analyst, self.expires)
         if self.own_limit is not None:
@@ -151,7 +151,7 @@ class Standing:
 def standing(
     connection: sa.Connection, dataset: str, analyst: str = "", default_limit: int | None = None
 ) -> Standing:
-    """The data set's standing and, unless it is the local owner's, the analyst's.
+    """The data set's standing and, except for the local owner, the analyst's.
 
     `default_limit` is the allowance without a grant; None: only the data set's limit applies.
     """
@@ -174,10 +174,10 @@ def standing(
 def spent_delta(
     connection: sa.Connection, dataset: str, column: str | None = None, *, besides: int | None = None
 ) -> float:
-    """The δ of all discoveries that were charged, or of those of a column, whatever came of them.
+    """The δ of all charged discoveries, or of those of a column, whether or not they succeeded.
 
-    The entry `besides` is left out. Infinite once a loss was declared: a discovery may be among the lost
-    records.
+    The entry `besides` is left out. Infinite once a loss was declared, because a discovery may be among the
+    lost records.
     """
     charges = connection.execute(_DELTA_CHARGES, {"dataset": dataset}).all()
     if any(charge.kind == _LOSS for charge in charges):
@@ -197,7 +197,7 @@ def discovered_delta(connection: sa.Connection, dataset: str) -> float:
 
 
 def check_delta(connection: sa.Connection, dataset: str, charge: Charge) -> None:
-    """Refuses a discovery that the declared δ has no room for, in the transaction that would charge it."""
+    """Raises if the declared δ does not cover a discovery. Call it in the transaction of the charge."""
     declared, asked = known_limit(connection, dataset).delta, (charge.request.body or {}).get("delta")
     if type(asked) is not float:
         raise InternalError("A discovery is charged with its δ.")
@@ -206,7 +206,7 @@ def check_delta(connection: sa.Connection, dataset: str, charge: Charge) -> None
 
 
 def analysts(connection: sa.Connection, dataset: str) -> list[str]:
-    """Every analyst who was granted something or has asked something, by name."""
+    """Every analyst who has a grant or has asked something, sorted by name."""
     names: set[str] = set()
     for statement in _ANALYSTS:
         names |= set(connection.execute(statement, {"dataset": dataset}).scalars())
@@ -224,7 +224,7 @@ def latest_limit(connection: sa.Connection, dataset: str) -> sa.Row[Any] | None:
 
 
 def known_limit(connection: sa.Connection, dataset: str) -> sa.Row[Any]:
-    """The latest limit; BadRequest if the data set was never opened."""
+    """The latest limit. Raises BadRequest if the data set was never opened."""
     limit = latest_limit(connection, dataset)
     if limit is None:
         raise unknown_dataset(dataset)
@@ -238,7 +238,7 @@ def latest_grant(connection: sa.Connection, dataset: str, analyst: str) -> sa.Ro
 def add_notice(
     connection: sa.Connection, row: dict[str, Any], kind: str, description: str, payload: dict[str, Any]
 ) -> dict[sa.Table, dict[str, Any]]:
-    """Add an entry to the history, at no charge, that shows the changed limit or allowance in `row`."""
+    """Adds an entry without a charge to the history, to show the changed limit or allowance in `row`."""
     analyst = row.get("analyst", "")
     entry = insert(
         connection,
@@ -261,7 +261,7 @@ def add_notice(
 
 
 def in_words(action: str, units: int, reason: str) -> str:
-    """A notice's description; whoever sees the notice also sees the reason."""
+    """A notice's description. Everyone who sees the notice also sees the reason."""
     return f"{action} rho {rho_text(units)}: {reason}" if reason else f"{action} rho {rho_text(units)}"
 
 
@@ -275,7 +275,7 @@ def rho_number(units: int) -> int | float:
 
 
 def checked_total(units: int) -> int:
-    """A limit after a top-up, unless it has outgrown what the ledger counts."""
+    """A limit after a top-up. Raises if it exceeds what the ledger can count."""
     if units > LARGEST_RHO * UNITS_PER_RHO:
         raise BadRequest(
             f"The limit would be more than {LARGEST_RHO:,}.", remedy="Add a smaller amount of rho."
@@ -285,7 +285,7 @@ def checked_total(units: int) -> int:
 
 @damage_explained()
 def moment(text: str | None) -> datetime | None:
-    """The time that the ledger has stored as this text."""
+    """The time that a text in the ledger stands for; None for None."""
     return None if text is None else datetime.fromisoformat(text)
 
 
@@ -298,7 +298,7 @@ def charge_units(rho: float, spends: Sequence[Spend]) -> int:
     100000000000
     """
     check_rho(rho)
-    # Written so that a NaN fails the comparisons instead of slipping through them.
+    # Written so that NaN fails the comparison instead of passing it.
     if not all(spend.rho >= 0 for spend in spends):
         raise InternalError("A planned mechanism has a negative or undefined rho.")
     if not math.fsum(spend.rho for spend in spends) <= rho * (1 + 1e-9):

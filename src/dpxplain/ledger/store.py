@@ -1,7 +1,7 @@
-"""Transactions on the ledger's database, whichever it is, and its errors as sentences.
+"""Transactions on the ledger's database, SQLite or PostgreSQL, and its errors as sentences.
 
-A writing transaction holds an exclusive lock from its first statement on: what it checks is still true when
-it commits, and the audit log has one order.
+A writing transaction holds an exclusive lock from its first statement on, so what it checks is still true
+when it commits, and the audit log has one order.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def seconds_or_default(busy_seconds: float | None) -> float:
 
 
 class Observer(Protocol):
-    """Is told how every transaction ended, in the thread that ran it."""
+    """Notified how each transaction ended, in the thread that ran it."""
 
     def failed(self, error: LedgerUnavailable, *, writing: bool) -> None: ...
 
@@ -74,7 +74,7 @@ class Store(ABC):
         self.is_upgraded = False
         self._skew = timedelta(0)
         self.anchor: AnchorGuard | None = None
-        """Set where the ledger is opened with an anchor file."""
+        """Set if the ledger was opened with an anchor file."""
         self._engine = engines[0]
         self._engines = engines
         self._process = os.getpid()
@@ -85,7 +85,7 @@ class Store(ABC):
         """A read-only transaction that sees one snapshot."""
 
     def single_read(self) -> AbstractContextManager[sa.Connection]:
-        """A connection for one reading statement: it sees one snapshot without a transaction around it."""
+        """A connection for one reading statement, which sees one snapshot without a transaction."""
         return self.reading()
 
     def snapshot(self) -> AbstractContextManager[sa.Connection]:
@@ -94,13 +94,13 @@ class Store(ABC):
 
     @abstractmethod
     def writing(self) -> AbstractContextManager[sa.Connection]:
-        """A transaction that holds the writers' lock; commits at the end of the block unless it raises."""
+        """A transaction that holds the writers' lock; commits at the end of the block unless this raises."""
 
     @contextmanager
     def charging(self) -> Iterator[sa.Connection]:
-        """Like `writing`, for a charge: refused if the ledger is behind its anchor.
+        """Like `writing`, for a charge. Raises if the ledger is behind its anchor or the clock is wrong.
 
-        After the commit, the anchor is written. Refused too if the clock was found to be wrong.
+        Writes the anchor after the commit.
         """
         if abs(self._skew) > LARGEST_SKEW:
             raise self._wrong_clock()
@@ -113,9 +113,9 @@ class Store(ABC):
 
     @contextmanager
     def recording(self) -> Iterator[sa.Connection]:
-        """Like `writing`, for changes of rights: the anchor remembers them, so undoing them is noticed.
+        """Like `writing`, for changes of rights. The anchor remembers them, so undoing them is noticed.
 
-        They stay if the anchor cannot be written; then nothing is charged until it is.
+        If the anchor cannot be written, the changes stay, and nothing is charged until it can be.
         """
         with self.writing() as connection:
             yield connection
@@ -124,7 +124,7 @@ class Store(ABC):
             self.keep_mark(mark)
 
     def keep_mark(self, mark: Mark | None) -> None:
-        """Write the mark to the anchor; the observer is told of a failure, as of one of the database."""
+        """Writes the mark to the anchor. Notifies the observer of a failure, as of the database's."""
         try:
             if self.anchor is not None:
                 self.anchor.keep(mark)
@@ -135,7 +135,7 @@ class Store(ABC):
 
     @abstractmethod
     def updating(self) -> AbstractContextManager[sa.Connection]:
-        """A transaction without the writers' lock, on tables that the log does not repeat, such as jobs."""
+        """A transaction that needs no writers' lock, on tables that the log does not repeat, such as jobs."""
 
     @abstractmethod
     def version(self, connection: sa.Connection) -> int | None:
@@ -143,16 +143,16 @@ class Store(ABC):
 
     @abstractmethod
     def set_version(self, connection: sa.Connection, version: int) -> None:
-        """Store the version of the tables, within the caller's transaction."""
+        """Stores the version of the tables, within the caller's transaction."""
 
     @abstractmethod
     def explained(self, error: BaseException | None) -> LedgerUnavailable:
         """The driver's error as a sentence with a remedy."""
 
     def check_clock(self) -> None:
-        """Refuses if this machine's clock differs much from the database's: expiry and silence go by it.
+        """Raises if this machine's clock differs much from the database's: expiry and silence depend on it.
 
-        Until the next check that finds it right, nothing is charged.
+        Nothing is charged until a later check finds the clock right.
         """
         before, self._skew = self._skew, self._clock_skew()
         if abs(self._skew) > LARGEST_SKEW:
@@ -161,7 +161,7 @@ class Store(ABC):
             LOG.warning("%s Synchronise both clocks with the same source.", self._skew_sentence)
 
     def _clock_skew(self) -> timedelta:
-        """How far this machine's clock is ahead of the database's; zero where there is one clock."""
+        """How far this machine's clock is ahead of the database's; zero if both use the same clock."""
         return timedelta(0)
 
     @property
@@ -198,7 +198,7 @@ class Store(ABC):
         try:
             yield
         except sa.exc.DataError:
-            # The database works; what it was given is at fault, and is not quoted.
+            # The database works; the value that it got is at fault, and is not quoted.
             raise BadRequest(
                 "The ledger's database cannot store a text or number in this request.",
                 remedy="Remove characters that are not printable.",
@@ -230,14 +230,14 @@ class Store(ABC):
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:
-            # A fork would copy a ledger in memory, budget and all, and a connection cannot be shared.
+            # A fork would copy a ledger in memory, including its budget, and a connection cannot be shared.
             raise InternalError(
                 "The ledger was opened before this process was forked.", remedy="Connect in each process."
             )
 
 
 def guard(store: Store, anchor: Path, *, is_recovery: bool) -> None:
-    """Have every charge checked against an anchor file, and remembered in it."""
+    """Makes the store check each charge against an anchor file and record it there."""
     store.anchor = AnchorGuard(anchor, store.name)
     if is_recovery:
         return
@@ -250,6 +250,6 @@ def guard(store: Store, anchor: Path, *, is_recovery: bool) -> None:
 
 
 def _dispose(engines: Iterable[sa.Engine], process: int) -> None:
-    # A forked child only drops its copies of the connections: closing them would close the parent's too.
+    # A forked child only drops its copies of the connections: closing them would close the parent's as well.
     for engine in engines:
         engine.dispose(close=os.getpid() == process)

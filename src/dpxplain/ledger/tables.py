@@ -1,8 +1,8 @@
 """The ledger's tables, the same in SQLite and PostgreSQL, and the triggers that keep them append-only.
 
-All but accounts, unreleased, jobs, flights, processes, file states and sessions are append-only: a changed
-limit, allowance or share is a new row, and only the newest applies. Times are ISO 8601 texts in UTC and JSON
-is text, so that both databases store the characters that the audit log hashes.
+All tables but accounts, unreleased, jobs, flights, processes, file states and sessions are append-only: a
+changed limit, allowance or share is a new row, and only the newest applies. Times are ISO 8601 texts in UTC
+and JSON is text, so that both databases store the characters that the audit log hashes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 METADATA = sa.MetaData()
 
-_Id = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite counts up only what is called INTEGER
+_Id = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite numbers rows only for the type INTEGER
 
 WITH_SUBJECT = "kind = 'prepare' AND subject IS NOT NULL"
 """Preparations, as a condition on entries."""
@@ -24,18 +24,18 @@ PUBLIC_NOTICE = "analyst = '' AND charge_units = 0"
 
 
 def _partial(name: str, condition: str, *columns: str) -> sa.Index:
-    """An index of the rows that fulfil the condition, which `set_index_conditions` gives to SQLAlchemy."""
+    """An index of the rows that meet the condition, which `set_index_conditions` gives to SQLAlchemy."""
     return sa.Index(name, *columns, info={"where": sa.text(condition)})
 
 
 def set_index_conditions(connection: sa.Connection) -> None:
-    """Give SQLAlchemy the conditions for this database only: for both, it would load the code of both."""
+    """Gives SQLAlchemy the conditions for this database only; with both, it would load the code for both."""
     for index in ENTRIES.indexes:
         if "where" in index.info:
             index.dialect_kwargs[f"{connection.dialect.name}_where"] = index.info["where"]
 
 
-# The budget of a data set is what its schema declares plus what the curator added; a row repeats both.
+# A data set's budget is the schema's declared limit plus what the curator added; a row repeats both.
 LIMITS = sa.Table(
     "limits",
     METADATA,
@@ -50,7 +50,7 @@ LIMITS = sa.Table(
     sa.Index("limits_by_dataset", "dataset", "id"),
 )
 
-# What one analyst may spend in all, until when.
+# What one analyst may spend in total, and until when.
 GRANTS = sa.Table(
     "grants",
     METADATA,
@@ -77,18 +77,18 @@ ENTRIES = sa.Table(
     sa.Column("key", sa.Text, nullable=False),
     sa.Column("description", sa.Text, nullable=False),
     sa.Column("charge_units", sa.BigInteger, sa.CheckConstraint("charge_units >= 0"), nullable=False),
-    # The running totals of the data set and of the analyst, this charge included: the last entry says what
-    # was spent, however long the history.
+    # The running totals of the data set and of the analyst, including this charge. The last entry has the
+    # amount spent, however long the history.
     sa.Column("total_units", sa.BigInteger, nullable=False),
     sa.Column("own_units", sa.BigInteger, nullable=False),
     sa.Column("spends", sa.Text, nullable=False),  # JSON [[mechanism, rho], ...]: read and written as one
     sa.Column("request", sa.Text),  # JSON
-    sa.Column("subject", sa.Text),  # of a preparation: the identity of the query it belongs to
-    sa.Column("version", sa.Text),  # of the data; NULL in notices and in what older programs charged
+    sa.Column("subject", sa.Text),  # for a preparation: the identity of its query
+    sa.Column("version", sa.Text),  # of the data; NULL in notices and in charges of older programs
     sa.Column("declarations", sa.Text),  # a hash of the schema it was charged under; NULL as above
-    sa.Column("number", sa.BigInteger),  # of its account; NULL in older rows, whose number is their id
-    # Each lookup has an index that leads to its first row, for one analyst and for everybody: however long
-    # the history, no statement of a request goes through it (tests/ledger/test_growth.py).
+    sa.Column("number", sa.BigInteger),  # within its account; NULL in older rows, whose number is their id
+    # Each lookup has an index that leads to its first row, for one analyst and for everybody. So no statement
+    # of a request reads the whole history, however long it is (tests/ledger/test_growth.py).
     sa.Index("entries_by_key", "dataset", "key", "analyst", "id"),
     sa.Index("entries_in_order", "dataset", "id"),
     sa.Index("entries_by_kind", "dataset", "kind", "version", "id"),
@@ -101,12 +101,12 @@ ENTRIES = sa.Table(
     _partial("preparations_without_subject", WITHOUT_SUBJECT, "dataset", "kind", "subject", "analyst"),
     _partial("public_notices", PUBLIC_NOTICE, "dataset", "analyst", "charge_units", "id"),
     sa.Index("entries_by_number", "dataset", "analyst", "number"),
-    # Finds an analyst's last entry, and repeats every amount, so that the integrity check at opening notices
-    # a damaged digit in either place.
+    # Finds an analyst's last entry. It also repeats every amount, so that the integrity check at opening
+    # notices a damaged digit in either place.
     sa.Index("entries_by_analyst", "dataset", "analyst", "id", "charge_units", "total_units", "own_units"),
 )
 
-# Apart from the entries, so that a release is an insert too and the history never reads a payload.
+# Separate from the entries, so that a release is an insert too and the history never reads a payload.
 RELEASES = sa.Table(
     "releases",
     METADATA,
@@ -114,8 +114,8 @@ RELEASES = sa.Table(
     sa.Column("payload", sa.Text, nullable=False),
 )
 
-# Charges without a release, to be found without a search through all entries. A row is written with the
-# charge and deleted with the release; the table can be filled again from the entries and the releases.
+# Charges without a release, so that they are found without searching all entries. A row is written with the
+# charge and deleted with the release. The table can be filled again from the entries and the releases.
 UNRELEASED = sa.Table(
     "unreleased",
     METADATA,
@@ -129,7 +129,7 @@ MISSING_RELEASES = (
     .outerjoin(RELEASES)
     .where(ENTRIES.c.charge_units > 0, RELEASES.c.entry.is_(None))
 )
-"""What `UNRELEASED` holds, by a search through all entries."""
+"""The rows that `UNRELEASED` should hold, by a search through all entries."""
 
 SHARES = sa.Table(
     "shares",
@@ -155,8 +155,8 @@ TOKENS = sa.Table(
     sa.Column("created", sa.Text, nullable=False),
     sa.Column("expires", sa.Text, nullable=False),
     sa.Column("by", sa.Text, nullable=False),
-    sa.Column("parent", sa.ForeignKey("tokens.id")),  # of a browser session, which older versions kept here
-    sa.Column("maker", sa.ForeignKey("tokens.id")),  # the curator's token it was made with; NULL: a command
+    sa.Column("parent", sa.ForeignKey("tokens.id")),  # for browser sessions, which older versions kept here
+    sa.Column("maker", sa.ForeignKey("tokens.id")),  # the curator's token that made it; NULL: a command
     sa.Index("tokens_by_maker", "maker"),
 )
 
@@ -182,7 +182,7 @@ LOG = sa.Table(
     sa.Index("log_by_action", "dataset", "action", "id"),
 )
 
-# Which data a version of a data set names, from its first charge on. The fingerprint is an HMAC of their
+# The data that a version of a data set names, from its first charge on. The fingerprint is an HMAC of their
 # content under the row's own secret, so that nobody without the ledger can test guesses against it.
 VERSIONS = sa.Table(
     "versions",
@@ -197,8 +197,9 @@ VERSIONS = sa.Table(
     sa.Index("versions_by_name", "dataset", "version", unique=True),
 )
 
-# HMACs of path, size and times of files whose content was read in full and fitted the version: unchanged
-# files are recognised by them without being read again. A cache: its rows are neither guarded nor in the log.
+# HMACs of path, size and times of files whose content was read in full and fitted the version, so that
+# unchanged files are recognised without being read again. A cache: its rows are neither guarded nor in the
+# log.
 FILE_STATES = sa.Table(
     "file_states",
     METADATA,
@@ -206,7 +207,7 @@ FILE_STATES = sa.Table(
     sa.Column("state", sa.Text, primary_key=True),
 )
 
-# Who is signed in with a browser. Sessions are deleted a day after their end and are not in the log.
+# The people signed in with a browser. Sessions are deleted a day after their end and are not in the log.
 SESSIONS = sa.Table(
     "sessions",
     METADATA,
@@ -220,7 +221,7 @@ SESSIONS = sa.Table(
     sa.Index("sessions_by_holder", "name", "token"),
 )
 
-# Charged requests that are being measured: the identical request at another process waits for them.
+# Charged requests that are being measured; an identical request in another process waits for them.
 FLIGHTS = sa.Table(
     "flights",
     METADATA,
@@ -229,7 +230,7 @@ FLIGHTS = sa.Table(
     sa.Column("key", sa.Text, primary_key=True),
     sa.Column("entry", sa.ForeignKey(ENTRIES.c.id), nullable=False),
     sa.Column("heard", sa.Text, nullable=False),
-    sa.Column("process", sa.Text),  # who measures it; NULL in rows of version 8
+    sa.Column("process", sa.Text),  # the process that measures it; NULL in rows of version 8
     sa.Index("flights_by_entry", "entry"),
 )
 
@@ -260,11 +261,11 @@ JOBS = sa.Table(
 )
 
 STATE = (LIMITS, GRANTS, ENTRIES, RELEASES, SHARES, TOKENS, REVOCATIONS, VERSIONS)
-"""Tables whose every row must be in the audit log."""
+"""Tables of which every row must be in the audit log."""
 APPEND_ONLY = (*STATE, LOG)
 
-# The triggers stop mistakes. The owner of the database can remove them; the audit log shows what is changed
-# then.
+# The triggers prevent mistakes. The owner of the database can remove them; the audit log then shows what was
+# changed.
 _EVENTS = ("UPDATE", "DELETE", "INSERT")
 _REFUSAL = "the ledger is append-only"
 
@@ -315,7 +316,7 @@ def create_triggers(connection: sa.Connection) -> None:
 
 
 def drop_triggers(connection: sa.Connection) -> None:
-    """Drop the triggers, within a transaction that creates them again: for a restore only."""
+    """Drops the triggers, for a restore only, in a transaction that creates them again."""
     for table in APPEND_ONLY:
         if connection.dialect.name == "sqlite":
             for event in _EVENTS:
@@ -327,7 +328,7 @@ def drop_triggers(connection: sa.Connection) -> None:
 def create_replacement_triggers(connection: sa.Connection) -> None:
     """Create the triggers that a SQLite ledger of version 2 lacks."""
     for table in APPEND_ONLY:
-        if table is not VERSIONS:  # which came later
+        if table is not VERSIONS:  # this table came later
             connection.exec_driver_sql(_sqlite_trigger(table, "INSERT"))
 
 
@@ -344,7 +345,7 @@ def create_sessions(connection: sa.Connection) -> None:
 
 
 def create_lookups(connection: sa.Connection) -> None:
-    """Create the table and the indexes that a ledger of version 6 lacks, in place of its own."""
+    """Creates the table and the indexes that a ledger of version 6 lacks, and drops its old indexes."""
     old = ("entries_by_key", "entries_by_kind", "entries_by_subject")
     for name in old:
         connection.exec_driver_sql(f"DROP INDEX {name}")
@@ -357,7 +358,7 @@ def create_lookups(connection: sa.Connection) -> None:
 
 
 def fill_unreleased(connection: sa.Connection) -> None:
-    """Write the table anew, from the entries and the releases."""
+    """Writes the table anew, from the entries and the releases."""
     connection.execute(sa.delete(UNRELEASED))
     connection.execute(sa.insert(UNRELEASED).from_select(["entry", "dataset", "analyst"], MISSING_RELEASES))
 
@@ -372,7 +373,7 @@ def _create_triggers(connection: sa.Connection, table: sa.Table) -> None:
 
 
 def unguarded(connection: sa.Connection) -> list[str]:
-    """Names of append-only tables of which a trigger is missing, altered or disabled."""
+    """The names of append-only tables with a missing, altered or disabled trigger."""
     if connection.dialect.name == "sqlite":
         stored = connection.exec_driver_sql("SELECT sql FROM sqlite_master WHERE type = 'trigger'")
         triggers = {sql.strip() for sql in stored.scalars()}

@@ -1,7 +1,7 @@
 """Entries and releases that one account may see, each found by an index, however long the history is.
 
-What several analysts share is read analyst by analyst and merged: one statement over all of them would have
-to read and sort everything they asked.
+Entries shared by several analysts are read analyst by analyst and merged: one statement for all analysts
+would have to read and sort everything that they asked.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from dpxplain.model.charge import (
 )
 
 LARGEST_PAGE = 1_000
-"""Lines read at once, while other requests of this process may wait for the database."""
+"""Lines read at once. Meanwhile other requests of this process may wait for the database."""
 _NOTICE_KINDS = frozenset({"limit", "top-up", "grant"})
 """Kinds of entries that charge nothing."""
 MOST_PREPARATIONS = 200
@@ -90,7 +90,7 @@ def _reads(*conditions: sa.ColumnElement[bool]) -> _Reads:
     of_kind = sa.select(ENTRIES.c.id).join(RELEASES).where(
         _OF_DATASET, *conditions, ENTRIES.c.kind == sa.bindparam("kind")
     )  # fmt: skip
-    # Two searches by index: with OR, the databases would read all entries of the kind.
+    # Two index searches, because with OR the databases would read all entries of the kind.
     newest = [
         sa.select(of_kind.where(version).order_by(ENTRIES.c.id.desc()).limit(1).subquery().c.id)
         for version in (ENTRIES.c.version == sa.bindparam("version"), ENTRIES.c.version.is_(None))
@@ -106,7 +106,7 @@ def _reads(*conditions: sa.ColumnElement[bool]) -> _Reads:
     return _Reads(
         by_key=released.add_columns(RELEASES.c.payload)
         .where(ENTRIES.c.key == sa.bindparam("key"))
-        .order_by(ENTRIES.c.id + 0)  # + 0: or both databases might read all entries in their order
+        .order_by(ENTRIES.c.id + 0)  # without + 0, both databases might read all entries in order
         .limit(1),
         page=entries.outerjoin(RELEASES)
         .where(ENTRIES.c.id < sa.bindparam("before"))
@@ -128,7 +128,7 @@ _NOTICES = _reads(sa.text(PUBLIC_NOTICE))  # type: ignore[arg-type]
 
 
 class _Range(NamedTuple):
-    """Entries that are read by one statement; `owner` where they are one analyst's."""
+    """Entries that one statement reads; `owner` is set if they are one analyst's."""
 
     reads: _Reads
     owner: str | None
@@ -164,9 +164,9 @@ class VisibleEntries:
         return None if stored is None else (self._entry(stored), payload)
 
     def _numbered(self, connection: sa.Connection, dataset: str, id: EntryId) -> sa.Row[Any] | None:
-        """The row of an entry of the analyst, or of the owner that the number names.
+        """The row of an entry of the analyst, or of the owner whom the number names.
 
-        The number of an older row is its id.
+        For an older row, the number is its id.
         """
         number, owner = read_id(id) or (0, None)
         wanted = {"dataset": dataset, "number": number, "owner": self._analyst if owner is None else owner}
@@ -186,7 +186,7 @@ class VisibleEntries:
         return row if row.analyst in self._owners(connection, dataset) else None
 
     def latest(self, dataset: str, kind: str, version: str | None) -> Entry | None:
-        """The newest released entry of this kind, and of this version of the data or an unrecorded one."""
+        """The newest released entry of this kind, whose data version is this one or is not recorded."""
         rows: list[sa.Row[Any]] = []
         with self._store.reading() as connection:
             wanted = {"dataset": dataset, "kind": kind}
@@ -209,7 +209,7 @@ class VisibleEntries:
         """The newest lines before the one with this number, with their running totals."""
         count = max(1, min(limit, LARGEST_PAGE))
         rows: list[sa.Row[Any]] = []
-        spent = 0  # up to the newest of these lines
+        spent = 0  # in total, up to the newest of these lines
         with self._store.reading() as connection:
             end = LARGEST_NUMBER if before is None else self._row_of(connection, dataset, before)
             wanted = {"dataset": dataset, "before": end, "limit": count + 1}
@@ -231,7 +231,7 @@ class VisibleEntries:
         return HistoryPage(entries[::-1], entries[-1].id if len(rows) > count else None)
 
     def _row_of(self, connection: sa.Connection, dataset: str, before: EntryId) -> int:
-        """The row of the entry with this number; BadRequest if the analyst sees none."""
+        """The row of the entry with this number. Raises BadRequest if the analyst cannot see it."""
         row = self._numbered(connection, dataset, before)
         if row is None:
             raise BadRequest(
@@ -297,14 +297,14 @@ class VisibleEntries:
 
 
 def _with_owner(request: Any, owner: str) -> Any:
-    """An analyst's request as others may ask it: the answer that it is about is named as its owner's."""
+    """An analyst's request as other people may repeat it: the number of its answer also names the owner."""
     if isinstance(request, dict) and isinstance(number := request.get("answer"), int):
         return request | {"answer": written_id(number, owner)}
     return request
 
 
 def _payload(connection: sa.Connection, visible: sa.Row[Any] | None) -> str | None:
-    """The release of a visible row. That of a hidden one is not read: the time it takes would tell of it."""
+    """The release of a visible row. A hidden release is not read, because the time would reveal it."""
     if visible is None:
         return None
     return connection.execute(_PAYLOAD, {"of_entry": visible.id}).scalar_one_or_none()

@@ -42,7 +42,7 @@ def ledger_of(config: Config, address: LedgerAddress | None, *, create: bool = F
 
 
 def create_app(config: Config, ledger: SQLLedger | None = None) -> FastAPI:
-    """The application with its data sets open; shutdown ends its work, and closes a ledger that it opened."""
+    """The application with its data sets open. Shutdown ends its work, and closes a ledger opened here."""
     opened_ledger = ledger
     if opened_ledger is None:
         opened_ledger = ledger_of(config, config.ledger_address)

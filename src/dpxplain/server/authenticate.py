@@ -1,7 +1,7 @@
 """Middleware that checks Host, caller, Origin and rate limits before any route runs.
 
-Closed by default: under /api/ only the addresses in `PUBLIC` are open without a credential, and each route
-declares the role that it is for.
+Closed by default: under /api/ only the addresses in `PUBLIC` work without a credential, and each route
+declares the role that it needs.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Authentication:
             return
         public = (method, path) in PUBLIC
         address = address_of(scope)
-        if public and method != "GET":  # signing in: another site's page must not do it in this browser
+        if public and method != "GET":  # a sign-in, which another site's page must not start in this browser
             self._check_origin(headers)
             check_rate(self._rates.anonymous, address)
         caller = await self._identify(scope, headers, address, public=public, for_metrics=path == _METRICS)
@@ -114,9 +114,9 @@ class Authentication:
     async def _identify(
         self, scope: Scope, headers: Headers, address: str, *, public: bool, for_metrics: bool = False
     ) -> Caller | None:
-        """The caller, or None where that is allowed; invalid credentials count per address.
+        """The caller, or None if the address is public. Invalid credentials count per address.
 
-        While the ledger is away, metrics stay readable for callers whom it has verified before.
+        While the ledger is away, callers whom it verified before can still read metrics.
 
         A new credential is counted before it is verified, since guesses may come all at once, and is refunded
         if it is valid. A credential that was verified before is not counted, so that guesses from the same
@@ -160,7 +160,7 @@ class Authentication:
         return caller
 
     async def _verify(self, headers: Headers, limiter: CapacityLimiter, seconds: float) -> Caller | Refusal:
-        """The caller or the refusal; raises TimeoutError after `seconds`, and leaves the thread to itself."""
+        """The caller or the refusal. Raises TimeoutError after `seconds`; the thread continues on its own."""
         with fail_after(seconds):
             limited = seconds < math.inf
             return await run_sync(
@@ -175,7 +175,7 @@ class Authentication:
         return caller
 
     def _check_host(self, headers: Headers) -> None:
-        """Refuses foreign host names, against DNS rebinding: a page whose name resolves to our address."""
+        """Raises for foreign host names, against DNS rebinding: a page whose name resolves to our address."""
         host = _HOST.fullmatch(headers.get("host", ""))
         if host is None or host[1].lower().strip("[]") not in self._hosts:
             raise Problem(
@@ -186,10 +186,11 @@ class Authentication:
             )
 
     def _check_origin(self, headers: Headers, *, required: bool = False) -> None:
-        """Refuses what another site's page made the browser send (threat T17).
+        """Raises if another site's page made the browser send the request (threat T17).
 
-        Today's browsers name the origin of every request that may change something. With `required`, a
-        request that names none is refused too, rather than trusting an old browser's SameSite alone.
+        Today's browsers send the origin with every request that may change something. With `required`, a
+        request without an origin is refused too, so that an old browser's SameSite is not the only
+        protection.
         """
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         host = headers.get("host", "")
@@ -206,9 +207,9 @@ class Authentication:
 
 
 def note_refusal(scope: Scope, refusal: Refusal, metrics: Metrics) -> None:
-    """Log and count a refused credential: route, address and reason, and nothing of the credential.
+    """Logs and counts a refused credential: route, address and reason, but no part of the credential.
 
-    Rate limits bound the number of lines per address.
+    Rate limits bound the number of log lines per address.
     """
     metrics.authentication_failures.labels(refusal.reason).inc()
     client = scope.get("client")
@@ -222,8 +223,8 @@ def note_refusal(scope: Scope, refusal: Refusal, metrics: Metrics) -> None:
     )
 
 
-# Dependencies that only look something up are coroutines: FastAPI runs plain functions in another thread, and
-# under load every change of threads waits for the interpreter lock.
+# Dependencies that only look something up are coroutines, because FastAPI runs plain functions in another
+# thread, and under load every change of threads waits for the interpreter lock.
 
 
 async def any_caller(request: Request) -> Caller:

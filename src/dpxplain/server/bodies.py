@@ -12,14 +12,14 @@ from dpxplain.model.budget import LARGEST_RHO, UNITS_PER_RHO
 from dpxplain.privacy.intervals import DEFAULT_METHOD
 from dpxplain.server.identity import proper_name
 
-LARGEST_ID = 2**53  # all JSON readers agree on integers up to here
+LARGEST_ID = 2**53  # all JSON readers agree on integers up to this one
 LONGEST_WAIT = 60.0
 MOST_PREDICATES = 1_000
 _MOST_FAMILY_TEXT = 64_000
 
 
 def _check_no_nul(text: str) -> str:
-    if "\x00" in text:  # databases do not take it
+    if "\x00" in text:  # databases do not accept it
         raise ValueError("must not contain a NUL character")
     return text
 
@@ -31,7 +31,7 @@ def _check_name(text: str) -> str:
 
 
 def _as_integer(value: Any) -> Any:
-    """5 for 5.0, which JSON does not tell apart."""
+    """The value, with 5 for 5.0: JSON does not distinguish them."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -147,7 +147,7 @@ ChartQuery = Annotated[
 
 
 class Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)  # "1" or true is no number
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)  # "1" or true is not a number
 
 
 class SignIn(Body):

@@ -1,5 +1,5 @@
-"""Data sets and sessions of one caller: with the caller's own account in the ledger, and the engine that all
-callers share.
+"""Data sets and sessions of one caller. They use the caller's own account in the ledger, and the engine that
+all callers share.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class TaskReleaser(LocalReleaser):
         return Ending.STOPPED if self._task.is_server_stopped else super().ending(error)
 
     def abandon(self, entry: Entry, ending: Ending) -> None:
-        self._task.pad_once()  # another process that waits for it must not learn when it failed
+        self._task.pad_once()  # another process that waits for this request must not learn when it failed
         self._task.ending = ending
         super().abandon(entry, ending)
 
@@ -94,8 +94,8 @@ def measuring_dataset(
 ) -> OpenDataset:
     """The data set as a task of this caller may spend on it.
 
-    `locks` are the caller's own: two callers who ask the same do not wait for, and so do not notice,
-    each other. `charge_guard` is held while a charge is written.
+    `locks` are the caller's own: two callers with the same request do not wait for each other, so they cannot
+    notice each other. `charge_guard` is held while a charge is written.
     """
     releaser = TaskReleaser(account, task, locks, charge_guard)
     return replace(dataset, ledger=account, releaser=releaser, progress=task.progress)

@@ -17,7 +17,7 @@ from dpxplain.wire.query_form import query_form
 from dpxplain.wire.shapes import BudgetFigures
 from dpxplain.words.numbers import number
 
-_FEW, _MANY = 2, 12  # how many groups make an example easy to read
+_FEW, _MANY = 2, 12  # an example is easy to read with a number of groups in this range
 
 
 def figures(budget: Budget) -> BudgetFigures:
@@ -54,7 +54,7 @@ def details(schema: Schema, budget: Budget, role: Literal["analyst", "curator"])
                 "private": {"__all__": {"source"}},
             },
             exclude_defaults=True,
-        ),  # where the data lie is not public
+        ),  # the place of the data is not public
         columns=columns(schema),
         examples=examples(schema),
         budget=figures(budget),

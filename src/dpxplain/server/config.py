@@ -1,7 +1,7 @@
 """The server's configuration: one strict TOML file, documented in docs/server.md.
 
-Errors name the key; secrets come from the environment. A server that other machines could reach without TLS,
-or under names that are not listed, does not start.
+Errors name the key. Secrets come from the environment. A server does not start if other machines could reach
+it without TLS, or under names that are not listed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Serving(_Strict):
     """[server]"""
 
     host: str = "127.0.0.1"
-    port: int = Field(default=DEFAULT_PORT, ge=0, le=65535)  # 0: any that is free
+    port: int = Field(default=DEFAULT_PORT, ge=0, le=65535)  # 0: any free port
     shared_port: bool = False
     ledger: str = Field(default=DEFAULT_LEDGER, repr=False)
     anchor: str | None = None
@@ -111,7 +111,7 @@ class Serving(_Strict):
 
     @property
     def secure(self) -> bool:
-        """Whether browsers reach it by TLS; a proxy is taken to add it unless `public_url` says otherwise."""
+        """Whether browsers use TLS. Assumes that a proxy adds it, unless `public_url` says otherwise."""
         if self.public_url is not None:
             return self.public_url.startswith("https://")
         return self.tls_key is not None or self.behind_proxy
@@ -229,7 +229,7 @@ class Config(_Strict):
     @property
     def hosts(self) -> frozenset[str]:
         """The names that a Host header may have, in lower case and without a port."""
-        # Local monitoring uses these names, and no page of another site can have one of them.
+        # Local monitoring uses these names, and no other site's page can have them.
         names = {"localhost", "127.0.0.1", "::1"}
         names |= {host.lower().strip("[]") for host in self.server.trusted_hosts}
         if self.server.public_url is not None:
@@ -257,7 +257,7 @@ def _checked(raw: Mapping[str, Any], where: str, folder: Path) -> Config:
     try:
         config = Config.model_validate(raw)
     except ValidationError as error:
-        # Names keys and rules only: a value under a wrong key could be a secret.
+        # Only keys and rules are named: a value under a wrong key could be a secret.
         rules = "; ".join(_explain(e) for e in error.errors(include_input=False, include_url=False))
         raise SchemaError(
             f"In {where}: {rules}{'' if rules.endswith('?') else '.'}",

@@ -1,6 +1,6 @@
-"""Connections of clients that send without end, too slowly or not at all, or do not read what they asked for.
+"""Limits connections of clients that send without end, too slowly or not at all, or do not read the response.
 
-Uvicorn bounds none of these: a request's head may have any length, and a client is waited for without end.
+Uvicorn limits none of these: a request's head may have any length, and it waits for a client without end.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MOST_HEAD_BYTES = 64_000
 SECONDS_BETWEEN_LOOKS = 30.0
-_LEAST_BYTES = 30_000  # between two looks, while it is the client's turn to send or to read
+_LEAST_BYTES = 30_000  # between two checks, while the client has to send or to read
 
 
 class BoundedConnection(HttpToolsProtocol):
-    """Closes a connection whose request has too long a head, or whose client keeps the server waiting."""
+    """Closes a connection if the request's head is too long, or if the client keeps the server waiting."""
 
-    _is_sending = True  # whether the client is expected to send, as it is before its first byte
-    _was_sending = False  # the same request, at the last look
+    _is_sending = True  # whether the client is expected to send, as before its first byte
+    _was_sending = False  # whether it was sending the same request at the last check
     _in_head = True
     _head = _received = _unread = 0
     _has_read = False
@@ -37,13 +37,13 @@ class BoundedConnection(HttpToolsProtocol):
         self._head += len(data)
         super().data_received(data)
         if self._in_head and self._head > MOST_HEAD_BYTES and not self.transport.is_closing():
-            if self._is_answering:  # a refusal would be taken for the answer that is awaited
+            if self._is_answering:  # the client would take a refusal for the response that it awaits
                 self.transport.abort()
             else:
                 self.send_400_response("The request's header is too long.")
 
     def on_headers_complete(self) -> None:
-        self._in_head, self._has_read = False, True  # what is unread now is of another response
+        self._in_head, self._has_read = False, True  # unread bytes now belong to another response
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -57,7 +57,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     @property
     def _is_answering(self) -> bool:
-        """Whether a request has come whole and its response has not gone yet."""
+        """Whether a request has arrived completely and its response has not been sent yet."""
         cycle = self.cycle
         return cycle is not None and not cycle.more_body and not cycle.response_complete
 

@@ -76,7 +76,7 @@ class Server:
         tasks = (ledger.check_clock, ledger.recovery.keep_anchor, ledger.failures.find_interrupted)
         self._processes = ProcessCount(ledger.processes, *tasks)
         self.readiness = Readiness(self.datasets, self._processes.refresh, ledger.recovery.keep_anchor)
-        self.probe_limiter = CapacityLimiter(_PROBE_THREADS)  # probes answer while all other threads hang
+        self.probe_limiter = CapacityLimiter(_PROBE_THREADS)  # probes answer even if all other threads hang
         self.rates = RateLimits(limits, self._processes)
         self.pool = Pool(
             running=limits.running,
@@ -86,7 +86,7 @@ class Server:
             pad_ratio=limits.pad_ratio,
             shared=not config.single_user,
         )
-        # For prices and stored releases: they read no data, and do not wait for requests that do.
+        # For prices and stored releases, which read no data and need not wait for requests that do.
         self.planning = Pool(
             running=limits.running,
             waiting=limits.waiting,
@@ -125,11 +125,11 @@ class Server:
         note_refusal(scope, refusal, self.metrics)
 
     async def is_answering(self) -> bool:
-        """Whether a request would find a thread soon, and a place in both pools."""
+        """Whether a request would soon get a thread, and a place in both pools."""
         if self.pool.is_full or self.planning.is_full:
             return False
         with move_on_after(health.SECONDS_PER_CHECK):
-            for threads in (self.authenticator.threads, None):  # None: those of the routes
+            for threads in (self.authenticator.threads, None):  # None: the routes' threads
                 await run_sync(_do_nothing, limiter=threads)
             return True
         return False
@@ -149,7 +149,7 @@ class Server:
 
 
 def _do_nothing() -> None:
-    """Runs in a thread, to see that there is one."""
+    """Runs in a thread, to check that a thread is free."""
 
 
 async def server_of(request: Request) -> Server:
@@ -161,7 +161,7 @@ ServerDep = Annotated[Server, Depends(server_of)]
 
 
 class DatasetAccess:
-    """One caller's access to one data set: what most routes work with."""
+    """One caller's access to one data set. Most routes use it."""
 
     def __init__(self, server: Server, dataset: OpenDataset, caller: Caller, home: str) -> None:
         self.server = server
@@ -178,11 +178,11 @@ class DatasetAccess:
 
     @property
     def ledger(self) -> LedgerView:
-        """The caller's account; releases are read only while the data are those of the declared version."""
+        """The caller's account. It reads releases only while the data are those of the declared version."""
         return replace(self.dataset, ledger=self.account).ledger
 
     def check_data(self) -> None:
-        """Refuses if the data are not those of the declared version."""
+        """Raises if the data are not those of the declared version."""
         if self.dataset.version_check is not None:
             self.dataset.version_check.check()
 
@@ -203,24 +203,24 @@ class DatasetAccess:
         return caller_session.curator_session(self.dataset, self.account)
 
     def failure_count(self) -> FailureCount | None:
-        """How many of the caller's charged requests failed or were stopped, with what follows from that."""
+        """How many of the caller's charged requests failed or were stopped, and the consequence in words."""
         if self.caller.is_curator:
             return None
         limit = self.server.failures
         return failure_count(limit.counted(self.name, self.caller.name).total(), limit.most)
 
     async def measure(self, work: Callable[[Task], T]) -> T:
-        """Await work that reads data; refused at once if the server is busy."""
+        """Awaits work that reads data. Raises at once if the server is busy."""
         return await self._run_in(self.server.pool, work)
 
     async def plan(self, work: Callable[[], T]) -> T:
-        """Await work that may take long but reads no data."""
+        """Awaits work that may take long but reads no data."""
         return await self._run_in(self.server.planning, lambda _task: work())
 
     @contextmanager
     def _charge_guard(self) -> Iterator[None]:
-        """Held while a charge is written; refuses it after too many failures or changed declarations."""
-        if not self.caller.is_curator:  # a curator may see the data, and learns nothing from failures
+        """Held while a charge is written. Raises after too many failures, or if the declarations changed."""
+        if not self.caller.is_curator:  # a curator may see the data, so failures reveal nothing new
             self.server.failures.check(self.name, self.caller.name)
         with self.server.datasets.unchanged(self.dataset):
             yield
@@ -231,7 +231,7 @@ class DatasetAccess:
 
 
 async def outcome(future: Future[T]) -> T:
-    """What a pool's task returns; refused as `busy` if the server shuts down before it began."""
+    """The result of a pool's task. Raises `busy` if the server shuts down before the task began."""
     try:
         return await asyncio.wrap_future(future)
     except asyncio.CancelledError:
@@ -241,12 +241,12 @@ async def outcome(future: Future[T]) -> T:
 
 
 def access_of(request: Request, server: ServerDep, caller: AnyCaller, dataset: DatasetName) -> DatasetAccess:
-    """Access to the data set that the path names; refuses a client of another protocol version."""
+    """Access to the data set that the path names. Raises for a client of another protocol version."""
     if request.headers.get(PROTOCOL_HEADER, str(PROTOCOL)) != str(PROTOCOL):
         raise other_version()
     open_dataset = server.datasets.get(dataset)
     request.state.dataset = open_dataset.name  # for the access log, which never logs the path itself
-    home = server.config.server.public_url or str(request.base_url)  # authenticate.py has checked its host
+    home = server.config.server.public_url or str(request.base_url)  # authenticate.py has checked the host
     return DatasetAccess(server, open_dataset, caller, home)
 
 

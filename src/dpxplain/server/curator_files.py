@@ -1,10 +1,10 @@
 """The files of data sets at a server: schemas, read from the TOML text that a curator sent, and data files
 beside them.
 
-A schema is checked for the files and databases it may point at. Of a data file only names and types are
-shown, never a value: a Parquet file declares both, a CSV file has names alone, in its first line. A file is
-written under a new plain name inside one folder, whole or not at all. A hidden mark beside it says that a
-curator uploaded it: only such a file can be removed through the server.
+A schema may point only at allowed files and databases. For a data file only names and types are shown, never
+a value: a Parquet file declares both, a CSV file has only names, in its first line. A file is written under a
+new plain name inside one folder, completely or not at all. A hidden mark beside it says that a curator
+uploaded it; only such a file can be removed through the server.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _WORD = re.compile(r"[\w.-]+")
 _TOML_POSITION = re.compile(r"\(at (line (\d+), column (\d+)|end of document)\)")
 
 FileVersion = tuple[int, int]
-"""Time and size: differs whenever the file was edited."""
+"""Time and size, which differ if the file was edited."""
 
 
 def file_version(file: Path) -> FileVersion | None:
-    """The file's version now; None where it cannot be read."""
+    """The file's present version; None if the file cannot be read."""
     try:
         status = file.stat()
     except OSError:
@@ -48,7 +48,7 @@ def file_version(file: Path) -> FileVersion | None:
 
 
 def schema_of(text: str) -> Schema:
-    """The schema in a TOML text, or a refusal that names the keys to mend."""
+    """The schema in a TOML text. Raises an error that names the keys to correct."""
     _check_toml_size(text)
     try:
         raw = tomllib.loads(text)
@@ -65,14 +65,14 @@ def schema_of(text: str) -> Schema:
 
 
 def _place(text: str, position: re.Match[str] | None) -> tuple[int, int]:
-    """Line and column where tomllib stopped; the end of the text where it names none."""
+    """The line and column where tomllib stopped; the end of the text if it names none."""
     if position is not None and position[2]:
         return int(position[2]), int(position[3])
     return text.count("\n") + 1, len(text) - text.rfind("\n")
 
 
 def _check_toml_size(text: str) -> None:
-    """Refuses what tomllib is slow at: its time grows with the square of the depth and number of tables."""
+    """Raises if tomllib would be slow: its time grows with the square of the depth and number of tables."""
     squeezed = text.translate(_NOT_PART_OF_KEYS)
     deep = any(sum(map(bool, word.split("."))) > _MOST_DEPTH for word in _WORD.findall(squeezed))
     nested = "[" * _MOST_DEPTH in squeezed or squeezed.count("{") > _MOST_TABLES
@@ -85,7 +85,7 @@ def _check_toml_size(text: str) -> None:
 
 
 def check_source(schema: Schema) -> None:
-    if "\x00" in "".join(schema.table.source or ""):  # no path has it, and asking the system would fail
+    if "\x00" in "".join(schema.table.source or ""):  # no path can contain it, and system calls would fail
         mistake = ("table.source", "must not contain a NUL character")
         raise SchemaError(f"{': '.join(mistake)}.", remedy="Remove it.", mistakes=[mistake])
 
@@ -102,7 +102,7 @@ def schema_file_name(table: str) -> str:
 
 
 def write_atomically(file: Path, text: str) -> None:
-    """Write a file so that readers see the old text or the new one, never a part."""
+    """Writes a file so that readers see either the old text or the new text, never a part."""
     try:
         handle, draft = tempfile.mkstemp(dir=file.parent, prefix=f".{file.stem}.", suffix=".draft")
         try:
@@ -123,7 +123,7 @@ def write_atomically(file: Path, text: str) -> None:
 
 
 def check_allowed(schema: Schema, folder: Path, home: Path, databases: tuple[str, ...]) -> None:
-    """Refuses files outside `home` and databases that are not listed, as curators edit schemas remotely."""
+    """Raises for files outside `home` and databases not listed, because curators edit schemas remotely."""
     source = source_of(schema, folder)
     sources = [table.source for table in schema.tables.values()]
     sources += [table.source for table in schema.private.values()]
@@ -140,7 +140,7 @@ def check_allowed(schema: Schema, folder: Path, home: Path, databases: tuple[str
 
 
 def _check_inside(source: Path | list[Path], home: Path) -> None:
-    """Refuses sources outside `home`, after links and globs are followed."""
+    """Raises for sources outside `home`, after following links and globs."""
     patterns = [source] if isinstance(source, Path) else source
     paths = [Path(match) for path in patterns for match in find_files(path) or [str(path)]]
     if not all(path.resolve().is_relative_to(home.resolve()) for path in paths):
@@ -159,7 +159,7 @@ def source_of(schema: Schema, folder: Path) -> str | Path | list[Path]:
 
 
 def identities(schema: Schema, folder: Path) -> frozenset[Hashable]:
-    """Device and inode of the source's files, whatever names and links lead to them; or a table's place."""
+    """The device and inode of each of the source's files, under any name or link; or a table's place."""
     source = source_of(schema, folder)
     if isinstance(source, str):
         return frozenset(database_identities(source, all_parts(schema)))
@@ -204,7 +204,7 @@ class FileColumns(TypedDict):
 
 
 class DataFiles:
-    """The folder where a server keeps data; `most_bytes` is what one upload may have."""
+    """The folder where a server keeps data. `most_bytes` is the largest size of an upload."""
 
     def __init__(self, folder: Path, schemas: Path, most_bytes: int) -> None:
         self._folder = folder
@@ -212,7 +212,7 @@ class DataFiles:
         self.most_bytes = most_bytes
 
     def names(self) -> list[str]:
-        """Files that a schema could name, without those in folders of their own."""
+        """The files that a schema could name, except those in subfolders."""
         names = sorted(path.name for path in self._folder.iterdir() if _DATA_FILE_NAME.fullmatch(path.name))
         return [name for name in names if (self._folder / name).is_file()][:MOST_LISTED]
 
@@ -222,7 +222,7 @@ class DataFiles:
         return DataFileLine(name=name, source=source, uploaded=self._is_uploaded(name))
 
     def identity(self, name: str) -> tuple[int, int]:
-        """Device and inode of a file that is there, as `identities` has them."""
+        """The device and inode of an existing file, as in `identities`."""
         status = self._existing(name).stat()
         return status.st_dev, status.st_ino
 
@@ -231,7 +231,7 @@ class DataFiles:
         path = self._existing(name)
         try:
             columns = declared_columns(str(path))
-        except (OSError, ValueError) as error:  # never its text, which may quote the file
+        except (OSError, ValueError) as error:  # its text may quote the file, so it is not passed on
             raise SourceError(
                 f"{name} cannot be read: {type(error).__name__}.",
                 remedy="Use a CSV file in UTF-8 with a header line, or a Parquet file.",
@@ -239,7 +239,7 @@ class DataFiles:
         return columns, _HEADER_NOTE if name.endswith(".csv") else _FOOTER_NOTE
 
     async def store(self, name: str, chunks: AsyncIterator[bytes]) -> None:
-        """Writes a new file, whole or not at all; one that is there is never replaced."""
+        """Writes a new file, completely or not at all. Never replaces an existing file."""
         path = self._path(name)
         if self.most_bytes == 0:
             raise Problem(
@@ -250,7 +250,7 @@ class DataFiles:
             )
         if path.exists():
             raise _exists(name)
-        draft = self._folder  # until there is a draft
+        draft = self._folder  # a placeholder until there is a draft
         try:
             handle, draft = await run_sync(_new_draft, self._folder)
             received = 0
@@ -264,7 +264,7 @@ class DataFiles:
                 await run_sync(os.fsync, stream.fileno())
             if received == 0:
                 raise BadRequest("The file is empty.", remedy="Choose another one.")
-            await run_sync(lambda: os.link(draft, path))  # unlike a rename, it replaces nothing
+            await run_sync(lambda: os.link(draft, path))  # unlike a rename, a link replaces no file
             await run_sync(self._mark(name).write_text, str(path.stat().st_ino))
         except FileExistsError:
             raise _exists(name) from None
@@ -279,7 +279,7 @@ class DataFiles:
                 await run_sync(lambda: draft.unlink(missing_ok=True))
 
     def remove(self, name: str, users: Sequence[str]) -> None:
-        """Removes an uploaded file for good; `users` are the data sets that are declared on it."""
+        """Removes an uploaded file for good. `users` are the data sets that use it."""
         path = self._existing(name)
         if users:
             raise Problem(
@@ -305,7 +305,7 @@ class DataFiles:
         return path
 
     def _is_uploaded(self, name: str) -> bool:
-        """Whether the file is the uploaded one, and not another one that has its name now."""
+        """Whether this is the uploaded file, not another file that now has its name."""
         try:
             return self._mark(name).read_text() == str((self._folder / name).stat().st_ino)
         except OSError:
@@ -315,7 +315,7 @@ class DataFiles:
         return self._folder / f".{name}.uploaded"
 
     def _path(self, name: str) -> Path:
-        """Inside the folder: the name has no separator and does not begin with a dot."""
+        """The file's path inside the folder. The name has no separator and does not begin with a dot."""
         if _DATA_FILE_NAME.fullmatch(name) is None:
             raise BadRequest(
                 "A data file's name may have only letters a to z, digits, _, - and ., and must end in .csv "

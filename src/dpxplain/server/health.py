@@ -1,8 +1,8 @@
-"""The health of the server: whether the ledger works, as its transactions tell, and the readiness probe.
+"""The health of the server: whether the ledger's transactions succeed, and the readiness probe.
 
-Errors of the ledger are counted, and an outage is logged twice, when it begins and when it is over. The
-probe says within a short time whether the ledger can be written and the data sets are served. Anybody may
-ask it, so it names no data set, and keeps a result for a second, so that asking often costs little.
+Errors of the ledger are counted. An outage is logged twice, when it begins and when it is over. The probe
+says within a short time whether the ledger can be written and the data sets are served. Anybody may call the
+probe, so it names no data set. It keeps a result for a second, so that frequent calls cost little.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ QUIET_SECONDS = 30.0
 
 
 class LedgerHealth:
-    """Observes the ledger's transactions. Where writing has failed, only writing ends the outage: a full disk
-    and a locked file can still be read. Small writes may still succeed on a full disk, so that outage ends
+    """Observes the ledger's transactions. After a failed write, only a write can end the outage, because a
+    full disk or a locked file can still be read. Small writes may succeed on a full disk, so this outage ends
     only when no write has failed for `QUIET_SECONDS`.
     """
 
@@ -95,21 +95,21 @@ class Readiness:
 
     def check(self) -> dict[str, str]:
         """The outcome of each check: "ok", "partly" or "failed"."""
-        with self._lock:  # a probe that comes meanwhile gets the same result
+        with self._lock:  # a probe that arrives meanwhile gets the same result
             if time.monotonic() >= self._valid_until:
                 self._results = {name: _outcome(check) for name, check in self._checks.items()}
                 self._valid_until = time.monotonic() + _KEPT_SECONDS
             return dict(self._results)
 
     def _check_ledger(self) -> str:
-        """Failed also for a ledger behind its anchor, or with an unwritable one: it takes no charges."""
+        """Also "failed" if the ledger takes no charges: behind its anchor, or the anchor is not writable."""
         self._write_to_ledger()
         return OK if self._keep_anchor() is None else FAILED
 
     def _check_datasets(self) -> str:
-        """Partly if some requests still succeed: for other data sets, or under the former declarations."""
+        """Returns "partly" if some requests still succeed: for other data sets, or under old declarations."""
         files = self._datasets.schema_files()
-        if not files:  # a new server: its first data set is added through it
+        if not files:  # a new server, whose first data set will be added through it
             return PARTLY
         served = [file.dataset is not None and file.data_problem is None for file in files]
         if all(served) and all(file.problem is None for file in files):

@@ -1,17 +1,17 @@
-"""Lines of a history that contain a text, found page by page: a request reads a bounded number of lines."""
+"""Finds lines of a history that contain a text, page by page. A request reads a limited number of lines."""
 
 from __future__ import annotations
 
 from dpxplain.model.charge import Entry, EntryId, HistoryPage, ReadPage
 
 MOST_LINES = 2_000
-"""A request stops after so many lines, whether or not any of them matches."""
+"""A request stops after this many lines, whether or not any of them matches."""
 
 
 def search_history(read: ReadPage, text: str, before: EntryId | None, limit: int) -> HistoryPage:
     """The newest lines below `before` that contain the text, at most `limit`.
 
-    `older` is where the search goes on, also where nothing was found so far.
+    `older` is where the search continues, even if nothing was found so far.
     """
     matches: list[Entry] = []
     position, lines_read = before, 0

@@ -1,6 +1,6 @@
-"""Who the caller is, by a bearer token of ours or of an OIDC issuer, a session cookie or a single user's key.
+"""Identifies the caller by our bearer token, an OIDC issuer's, a session cookie or a single user's key.
 
-The header Authorization goes before the cookie: with a wrong bearer token, a valid cookie does not count.
+The header Authorization takes precedence: with a wrong bearer token, a valid cookie does not count.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 CURATOR = "curator"
 _MOST_CHARACTERS = 8_000
-_MOST_COOKIES = 64_000  # characters, of all applications of this host
+_MOST_COOKIES = 64_000  # characters, for all applications on this host
 _LONGEST_NAME = 200
 _THREADS, _ISSUER_THREADS = 16, 8
 _PORT = re.compile(r":([0-9]{1,5})$")
@@ -36,10 +36,10 @@ class Caller:
     """Who sent a request."""
 
     name: str
-    """As the ledger knows them; "" is the local owner of a single-user server."""
+    """The name in the ledger; "" is the local owner of a single-user server."""
     role: str
     id: str
-    """For logs and limits."""
+    """The id that logs and rate limits use."""
     by_cookie: bool = False
     """Whether a browser sent the credential by itself, which another site's page can make it do."""
     session: str | None = None
@@ -81,7 +81,7 @@ def proper_name(name: str) -> bool:
 
 
 class Authenticator:
-    """Verifies the credentials in headers. Blocks: it asks the ledger, and now and then the issuer."""
+    """Verifies the credentials in headers. Calls block: they ask the ledger, and sometimes the issuer."""
 
     def __init__(
         self,
@@ -94,10 +94,10 @@ class Authenticator:
         self._tokens, self._sessions = tokens, sessions  # None for a single-user server
         self._issuer = issuer
         self._secure = secure
-        # Threads of their own: requests that hang elsewhere leave authentication its threads, and an issuer
-        # that hangs blocks only those of its unverified tokens.
+        # Separate threads: authentication keeps its threads if requests hang elsewhere, and an issuer that
+        # hangs blocks only the threads for its unverified tokens.
         self.threads, self.issuer_threads = CapacityLimiter(_THREADS), CapacityLimiter(_ISSUER_THREADS)
-        self.key = secrets.token_urlsafe(32)  # of a single user, whom it tells from others on this machine
+        self.key = secrets.token_urlsafe(32)  # a single user's key, against other users of this machine
 
     @property
     def single_user(self) -> bool:
@@ -115,9 +115,9 @@ class Authenticator:
         return self.single_user and hmac.compare_digest(text.encode(), self.key.encode())
 
     def threads_for(self, credential: str) -> CapacityLimiter:
-        """The threads in which a credential that was not verified before is verified.
+        """The threads that verify a credential which was not verified before.
 
-        Tokens and cookies of ours have no dot, and the ledger alone verifies them.
+        Our own tokens and cookies have no dot, and only the ledger verifies them.
         """
         return self.issuer_threads if "." in credential else self.threads
 
@@ -167,5 +167,5 @@ class Authenticator:
         )
 
     def _cookie(self, headers: Headers) -> str | None:
-        # Not SimpleCookie: it drops all cookies if one, perhaps another application's, has an odd form.
+        # Not SimpleCookie, which drops all cookies if one, perhaps another application's, is malformed.
         return cookie_parser(headers.get("cookie", "")[:_MOST_COOKIES]).get(self.cookie_name(headers)) or None

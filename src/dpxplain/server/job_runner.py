@@ -1,7 +1,7 @@
 """Jobs: work that outlives its request, and can be awaited and cancelled through any server process.
 
-The ledger has each job's state, and the release of its entry is its result. The result of a job that finished
-in another process is made anew from the stored release, which is free.
+The ledger has each job's state, and the release of its entry is its result. If a job finished in another
+process, its result is rebuilt from the stored release, which is free.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Payload = dict[str, Any]
 FINISHED = ("done", "failed", "cancelled", "lost")
 # In seconds:
 _BETWEEN_CHECKS = 0.5  # until another process's request to cancel is noticed
-_BETWEEN_HEARTBEATS = 10.0  # the ledger takes a job for lost after a minute without
+_BETWEEN_HEARTBEATS = 10.0  # after a minute without, the ledger considers a job lost
 _BETWEEN_PRUNINGS = 3600.0
 _BETWEEN_POLLS = 0.25  # of a job that runs in another process
 _MOST_RESULTS, _MOST_ROWS = 64, 50_000
-_WORKING = "Working"  # shown of a job in another process when times are padded
+_WORKING = "Working"  # the stage until a phase reports one; in the ledger, always if times are padded
 
 
 @dataclass
@@ -48,10 +48,10 @@ class LocalJob:
     problem: Problem | None = None
     stored_state: str = ""
     unstored: dict[str, Any] | None = None
-    """Its last state, where the ledger could not be reached to store it."""
+    """The job's last state, if the ledger could not be reached to store it."""
 
     def cancel(self) -> None:
-        """End the job at once if it is queued, otherwise as soon as it can stop."""
+        """Ends the job at once if it is queued, otherwise as soon as it can stop."""
         self.task.cancel()
         work = self.work
         if work is not None:
@@ -73,7 +73,7 @@ class JobRunner:
     def start(
         self, dataset: str, owner: str, kind: str, request: Mapping[str, Any], work: Callable[[Task], Payload]
     ) -> str:
-        """Begin soon and return the job's id, or raise `busy` and leave no trace."""
+        """Queues the job and returns its id, or raises `busy` and leaves no trace."""
         job = LocalJob(secrets.token_urlsafe(18), Task())
         with self._pool.admission(owner) as submit:
             self._jobs.create(job.id, dataset, owner, kind, request)
@@ -97,11 +97,11 @@ class JobRunner:
         return self._local.get(id)
 
     def stage(self, job: Job) -> str:
-        """The current stage; the ledger has that of the last stored state only."""
+        """The current stage; for a job of another process, the stage of its last stored state."""
         local = self._local.get(job.id)
         if local is None or job.state != "running":
             return job.stage
-        if self._pool.is_padded:  # later stages would tell how long each takes
+        if self._pool.is_padded:  # later stages would reveal how long each takes
             return local.task.first_stage or _WORKING
         return local.task.stage
 
@@ -146,7 +146,7 @@ class JobRunner:
         return work(job.task)
 
     def _finish(self, job: LocalJob, future: Future[Payload]) -> None:
-        """Record how a job ended; called in the worker's thread, at the padded time."""
+        """Records how a job ended. Called in the worker's thread, at the padded time."""
         state, error = "done", None
         if future.cancelled():
             job.task.cancelled = True
@@ -159,7 +159,7 @@ class JobRunner:
         if job.problem is not None:
             error = job.problem.shape
         self._store_state(job, state, error=error, entry=job.task.entry)
-        job.work = None  # it refers to the plan, which may be many times larger than the result
+        job.work = None  # drops the plan, which may be many times larger than the result
         job.ended.set_result(None)
 
     def _store_state(
@@ -177,13 +177,13 @@ class JobRunner:
             self._jobs.update(job.id, **update)
         except LedgerUnavailable:  # logged by LedgerHealth; `_watch` tries again
             job.unstored = update
-        except Exception as failure:  # the release is stored all the same
+        except Exception as failure:  # the release is stored nevertheless
             LOG.error("the state of a job could not be stored: %s", error_location(failure))
         else:
             job.unstored = None
 
     def _watch(self) -> None:
-        """Send heartbeats, store states that could not be stored, and cancel at another process's request."""
+        """Sends heartbeats, stores states that are not stored yet, and cancels if another process asks."""
         last_heartbeat, last_pruning = time.monotonic(), -_BETWEEN_PRUNINGS
         while not self._closed.wait(_BETWEEN_CHECKS):
             is_heartbeat_due = time.monotonic() - last_heartbeat > _BETWEEN_HEARTBEATS

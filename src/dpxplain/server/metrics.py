@@ -1,6 +1,6 @@
-"""Metrics for operators, in Prometheus' format. Nothing private: no query, analyst's name or value.
+"""Metrics for operators, in Prometheus' format. They hold nothing private: no query, analyst's name or value.
 
-They stay readable while the ledger is away: what is read from it is then the last known.
+They stay readable while the ledger is away: figures from the ledger are then the last known ones.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _STEPS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
 class Metrics:
-    """The metrics of one server, in a registry of their own: several servers can live in one process."""
+    """The metrics of one server, in their own registry, because several servers can run in one process."""
 
     def __init__(
         self, jobs: JobRunner, pool: Pool, datasets: Registry, ledger: SQLLedger, health: LedgerHealth
@@ -115,7 +115,7 @@ class Metrics:
         }
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing: Prometheus' registry would call `collect` for it at start."""
+        """Returns nothing. Without this method, Prometheus' registry would call `collect` at start."""
         return iter(())
 
     def text(self) -> bytes:

@@ -26,7 +26,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-# Charts and the API's documentation set styles on elements; that is all that 'unsafe-inline' is for.
+# 'unsafe-inline' is only for charts and the API's documentation, which set styles on elements.
 
 ALWAYS = {
     "Content-Security-Policy": POLICY,
@@ -41,7 +41,7 @@ HSTS = "max-age=31536000"
 
 
 class SecurityHeaders:
-    """Adds the headers to every response, also to errors; a header that a route has set is kept."""
+    """Adds the headers to every response, including errors. Keeps a header that a route has set."""
 
     def __init__(self, app: ASGIApp, *, secure: bool) -> None:
         self._app = app
@@ -65,11 +65,11 @@ class SecurityHeaders:
 
 
 class AccessLog:
-    """One log line and one count per request; also answers exceptions that nothing else has caught.
+    """Writes one log line and one count per request. Also answers exceptions that nothing else has caught.
 
-    Logged are the method, the route's template, the status, the time, the person, the id of their credential
-    and the data set, if it is one of ours; never an address with its values, a body, SQL or the text of an
-    exception.
+    It logs the method, the route's template, the status, the time, the person, the id of their credential and
+    the data set, if it is one of ours. It never logs an address with its values, a body, SQL or the text of
+    an exception.
     """
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
@@ -90,7 +90,7 @@ class AccessLog:
 
         try:
             await self._app(scope, receive, send_and_note_status)
-        except Exception as error:  # Uvicorn would print its text
+        except Exception as error:  # otherwise Uvicorn would print its text
             response = respond(error)
             if not status:
                 await response(scope, receive, send_and_note_status)
@@ -113,7 +113,7 @@ class AccessLog:
 
 
 class BodyLimit:
-    """Refuses bodies beyond the limit, also those sent without a Content-Length."""
+    """Refuses bodies beyond the limit, including those sent without a Content-Length."""
 
     def __init__(self, app: ASGIApp, *, most: int, most_uploaded: int) -> None:
         self._app = app
@@ -149,7 +149,7 @@ def method_of(scope: Scope) -> str:
 
 
 def route_of(scope: Scope) -> str:
-    """The template of a request's route, also for a request that was refused before routing."""
+    """The template of a request's route, even for a request that was refused before routing."""
     route = scope.get("route")
     if route is None:
         routes = (route for route in scope["app"].routes if isinstance(route, APIRoute))
@@ -158,7 +158,7 @@ def route_of(scope: Scope) -> str:
 
 
 def address_of(scope: Scope) -> str:
-    """The client's address for rate limits; for IPv6 its /64 network, which one subscriber has."""
+    """The client's address for rate limits; for IPv6 its /64 network, which belongs to one subscriber."""
     client = scope.get("client")
     host = str(client[0]) if client else ""
     try:

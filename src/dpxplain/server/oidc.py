@@ -23,7 +23,7 @@ from dpxplain.server.config import Oidc, is_loopback
 from dpxplain.server.refusals import Refusal
 
 LOG = logging.getLogger("dpxplain.server")
-_KEPT_SECONDS = 600.0  # then keys are fetched again; they are trusted ten times as long
+_KEPT_SECONDS = 600.0  # after this, keys are fetched again; they are trusted ten times as long
 _BETWEEN_FETCHES = 10.0  # seconds, also when tokens name unknown keys
 _FETCH_SECONDS = 3.0
 _MOST_BYTES = 1_000_000
@@ -41,7 +41,7 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
 
 
 class Verified(NamedTuple):
-    """Whom a token of the issuer stands for, in which role, until when."""
+    """The person that an issuer's token identifies, in which role, and until when."""
 
     name: str
     role: str
@@ -62,7 +62,7 @@ class Issuer:
         return self._settings.issuer
 
     def verify(self, token: str) -> Verified | Refusal:
-        """Whom the token stands for, or why it is refused."""
+        """The person that the token identifies, or why it is refused."""
         try:
             return self._verify_or_raise(token)
         except (jwt.PyJWTError, ValueError, TypeError, OverflowError, OSError) as error:
@@ -96,7 +96,7 @@ class Issuer:
         return Refusal("role") if role is None else Verified(name, role, expires)
 
     def _reason_without_key(self, token: str) -> str:
-        """Why the token's key is unknown. Its issuer is read unverified, to choose between reasons only."""
+        """Why the token's key is unknown. Reads the token's issuer unverified, only to choose the reason."""
         if not self._keys or self._is_expired:
             return "keys"
         claimed = jwt.decode(token, options={"verify_signature": False}).get("iss")
@@ -116,7 +116,7 @@ class Issuer:
     def _key(self, kid: object) -> jwt.PyJWK | None:
         if not isinstance(kid, str):
             return None
-        # One thread asks the issuer; the others go on with the keys there are, or wait for the first ones.
+        # One thread asks the issuer. The others continue with the present keys, or wait for the first keys.
         if self._is_due(kid) and self._fetching.acquire(timeout=0.0 if self._keys else 2 * _FETCH_SECONDS):
             try:
                 if self._is_due(kid):
@@ -128,7 +128,7 @@ class Issuer:
 
     @property
     def _is_expired(self) -> bool:
-        """Whether the keys were fetched too long ago to be believed."""
+        """Whether the keys were fetched too long ago to be trusted."""
         return time.monotonic() - self._fetched > 10 * _KEPT_SECONDS
 
     def _is_due(self, kid: str) -> bool:
@@ -151,7 +151,7 @@ class Issuer:
                 if key.get("kty") in _KINDS.values() and key.get("use", "sig") == "sig" and "kid" in key:
                     keys[str(key["kid"])] = jwt.PyJWK(key, algorithm=key.get("alg"))
             except (jwt.PyJWTError, ValueError, TypeError, AttributeError):
-                continue  # a kind of key we do not know
+                continue  # an unknown kind of key
         self._keys, self._fetched = keys, time.monotonic()
 
     def _discovered_address(self) -> str:
@@ -170,19 +170,19 @@ class Issuer:
 
 
 def _fetch_json(address: str) -> dict[str, Any]:
-    """The JSON document at an address, or TimeoutError if not all of it has come in time.
+    """The JSON document at an address. Raises TimeoutError if it has not arrived completely in time.
 
-    The look-up of the host's name is not bounded by it.
+    The time limit does not cover the lookup of the host's name.
     """
     return asyncio.run(asyncio.wait_for(_fetch_document(address), _FETCH_SECONDS))
 
 
 async def _fetch_document(address: str) -> dict[str, Any]:
-    """Follows no redirect, which could name another source of keys.
+    """Fetches a JSON document. Follows no redirect, which could lead to another source of keys.
 
-    httpx limits the wait for each part only, so an issuer that sends byte by byte would be read for hours.
+    httpx only limits the wait for each part, so it could read for hours if an issuer sends byte by byte.
     """
-    local = is_loopback(urlsplit(address).hostname or "")  # a proxy would ask its own machine
+    local = is_loopback(urlsplit(address).hostname or "")  # a proxy would ask its own machine instead
     async with (
         httpx.AsyncClient(timeout=_FETCH_SECONDS, trust_env=not local) as client,
         client.stream("GET", address) as response,

@@ -32,7 +32,7 @@ _MEANINGS = {
         "charged twice."
     ),
 }
-_OWN_FAILURES = (f"{PREFIX}/ready",)  # a probe's answer has one shape
+_OWN_FAILURES = (f"{PREFIX}/ready",)  # a probe always answers in the same shape
 _EXAMPLE = {
     "code": "query_refused",
     "message": "line 1, column 8: there is no column 'agee'.",
@@ -42,7 +42,7 @@ _EXAMPLE = {
 
 
 def answers(model: Any, description: str = "The result.", *also: int) -> Responses:
-    """200 with this shape, and the failures of any route that takes input."""
+    """The response 200 with this shape, and the failures of any route that takes input."""
     return {200: {"model": model, "description": description}, **failures(*also)}
 
 
@@ -62,7 +62,7 @@ def methods(document: dict[str, Any], path: str) -> str:
 
 
 def install(app: FastAPI) -> None:
-    """Serve this document in place of FastAPI's own, built at the first request for it."""
+    """Serves this document instead of FastAPI's own. It is built at the first request for it."""
 
     def build() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -92,7 +92,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
         for method, operation in operations.items():
             operation["responses"].pop("422", None)  # wrong input is answered with 400
             for status, response in operation["responses"].items():
-                if status >= "400" and path not in _OWN_FAILURES:  # also where a success is no JSON
+                if status >= "400" and path not in _OWN_FAILURES:  # also if a success is not JSON
                     response["content"] = failure
             operation["security"] = [] if (method.upper(), path) in PUBLIC else [{"token": []}]
     return document

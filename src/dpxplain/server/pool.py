@@ -2,9 +2,9 @@
 
 How long a task takes may depend on the data. So its end is delayed to one of a public series of times:
 multiples of `pad_seconds`, or else a geometric series with the ratio `pad_ratio`. The task keeps its thread
-until then, or the waiting time of others would reveal when it finished. Its release is stored at that time,
-unless the task was stopped before. Nothing else decides about that, or the history, or asking again, would
-reveal how long the measurement took.
+until then; otherwise the waiting time of others would reveal when it finished. Its release is stored at that
+time, unless the task was stopped before. Nothing else may decide whether it is stored; otherwise the history,
+or a repeated request, would reveal how long the measurement took.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from dpxplain.server.problems import (
 
 T = TypeVar("T")
 RETRY_SECONDS = 5
-CLOSING_SECONDS = 10.0  # for running tasks to finish, and once more to stop
+CLOSING_SECONDS = 10.0  # for running tasks to finish, and as long again for them to stop
 _SECONDS_BETWEEN_CHECKS = 0.1
 _FIRST_END = 0.01  # seconds; the first term of the geometric series of end times
 
@@ -50,35 +50,35 @@ class Task:
         self.stage = ""
         self.first_stage = ""  # begins before any row is read, so its time reveals nothing
         self.cancelled = False
-        self.is_server_stopped = False  # while it ran, and before anything else had stopped it
+        self.is_server_stopped = False  # whether the server's stop was the first to stop it
         self.deadline = math.inf
         self.charged = 0.0
-        self.entry: int | None = None  # the ledger entry of its charge, which stays
+        self.entry: int | None = None  # the ledger entry of its charge
         self.dataset = ""  # of the entry
         self.person = ""  # who is charged
         self.on_charge: Callable[[], None] = lambda: None
         self.pad: Callable[[], None] = lambda: None  # waits for the padded end time
         self._was_padded = False
-        self.is_stored = False  # the release of the entry
-        self.ending: Ending | None = None  # of the entry, if no release followed
+        self.is_stored = False  # whether the entry's release is stored
+        self.ending: Ending | None = None  # how the entry ended, if without a release
 
     def settle(self) -> None:
-        """Wait for the padded end time, after which the release may be stored; raise `Stopped` if stopped.
+        """Waits for the padded end time, after which the release may be stored. Raises `Stopped` if stopped.
 
-        A task that was stopped raises even if its measurement had finished. Were that stored, cancelling at a
-        chosen moment would reveal whether it had finished by then, which padding is there to hide.
+        A stopped task raises even if its measurement had finished. If that was stored, cancelling at a chosen
+        moment would reveal whether the measurement had finished by then, which padding must hide.
         """
         self.pad_once()
         self.stop.check()
 
     def pad_once(self) -> None:
-        """Wait for the padded end time, once for each charge."""
+        """Waits for the padded end time, once per charge."""
         if not self._was_padded:
             self.pad()
             self._was_padded = True
 
     def progress(self, stage: str) -> None:
-        """Note the stage that a phase reports, or raise `Stopped`: here a request to stop takes effect."""
+        """Notes the stage that a phase reports. Raises `Stopped` if the task was asked to stop."""
         self.stop.check()
         self.stage = stage
         self.first_stage = self.first_stage or stage
@@ -96,7 +96,7 @@ class Task:
 
 
 class Pool:
-    """Runs tasks, and refuses more than fit. A caller has at most half of a shared pool."""
+    """Runs tasks, and refuses tasks that do not fit. A caller gets at most half of a shared pool."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Pool:
         self.pad_seconds, self.pad_ratio = pad_seconds, pad_ratio
         self._admitted: Counter[str] = Counter()  # running or waiting, by caller
         self._tasks: set[Task] = set()
-        self.failed: set[int] = set()  # entries that failed, also while the ledger cannot be told
+        self.failed: set[int] = set()  # entries that failed, even if the ledger does not know yet
         self._lock = threading.Lock()
         self._threads = Workers(running, max(1, running // 2) if shared else running, name)
         self._closed = threading.Event()
@@ -149,13 +149,13 @@ class Pool:
                 self._leave(caller)
 
     def submit(self, caller: str, task: Task, work: Callable[[], T]) -> Future[T]:
-        """Start soon, or raise `busy` at once."""
+        """Queues the task, or raises `busy` at once."""
         with self.admission(caller) as submit:
             return submit(task, work)
 
     @property
     def admitted(self) -> int:
-        """How many run or wait."""
+        """The number of tasks that run or wait."""
         return self._admitted.total()
 
     @property
@@ -178,7 +178,7 @@ class Pool:
         return bool(self._tasks)
 
     def close(self) -> None:
-        """Let running tasks finish for a while, then stop them."""
+        """Lets running tasks finish for a while, then stops them."""
         self._closed.set()
         self._threads.close()
         self._wait_for_tasks()
@@ -189,7 +189,7 @@ class Pool:
 
     @property
     def stopped_entries(self) -> set[int]:
-        """The ledger entries of tasks that the server's stop should have ended and that still run."""
+        """The ledger entries of tasks that still run although the server's stop should have ended them."""
         return {
             task.entry
             for task in list(self._tasks)
@@ -208,11 +208,11 @@ class Pool:
 
     def _run(self, task: Task, work: Callable[[], T]) -> T:
         started = time.monotonic()
-        # An end time itself: a limit between two end times would reveal in which part the task finished.
+        # The limit is an end time too: one between two end times would reveal on which side the task ended.
         task.deadline = started + self._end(self._seconds)
 
         def pad() -> None:
-            if time.monotonic() > task.deadline:  # its end time is after the deadline, too
+            if time.monotonic() > task.deadline:  # so its end time is after the deadline too
                 task.stop.ask()
             task.deadline = math.inf
             self._pad(started)
@@ -238,7 +238,7 @@ class Pool:
         return end_time(seconds, self.pad_seconds, self.pad_ratio)
 
     def _watch(self) -> None:
-        """Stop late tasks, repeatedly: a pass over the data that begins just after a request misses it."""
+        """Stops late tasks, repeatedly: a pass over the data that begins just after a request misses it."""
         while self._tasks or not self._closed.is_set():
             time.sleep(_SECONDS_BETWEEN_CHECKS)
             now = time.monotonic()
@@ -249,17 +249,17 @@ class Pool:
 
 
 def _run_without_details(task: Task, work: Callable[[], T]) -> T:
-    """Run the work; a failure after the charge is raised without its reason, which may depend on the data."""
+    """Runs the work. After the charge, raises a failure without its reason, which may depend on the data."""
     failure: Exception
     try:
         task.stop.check()
         with stoppable(task.stop):
             return work()
     except Exception as error:
-        if isinstance(error, LedgerBehind):  # the ledger decides it, and says what became of the charge
+        if isinstance(error, LedgerBehind):  # from the ledger only, and it says what happened to the charge
             failure = error
         elif task.is_stored and isinstance(error, LedgerUnavailable):
-            failure = error  # what was measured is stored: to ask again is free
+            failure = error  # the result is stored, so asking again is free
         elif task.entry is not None:
             LOG.log(
                 logging.INFO if task.stop.asked else logging.ERROR,
@@ -282,7 +282,7 @@ def _run_without_details(task: Task, work: Callable[[], T]) -> T:
 
 
 def end_time(seconds: float, step: float, ratio: float) -> float:
-    """The time rounded up: to a multiple of `step`, or to a term of the geometric series; or as it is.
+    """The time rounded up to a multiple of `step`, or else to a term of the geometric series, or unchanged.
 
     >>> end_time(0.25, 0.5, 1.25), end_time(1.75, 1.0, 1.25), end_time(0.25, 0.0, 1.0)
     (0.5, 2.0, 0.25)
@@ -316,7 +316,7 @@ class _Call:
 
 
 class Workers:
-    """Threads that run calls in the order they came, of one caller at most `most_per_caller` at a time.
+    """Threads that run calls in their order of arrival, at most `most_per_caller` per caller at a time.
 
     The threads are daemons, so that the process can end while one of them hangs.
     """
@@ -342,7 +342,7 @@ class Workers:
         return future
 
     def close(self) -> None:
-        """Cancel what waits; what runs goes on."""
+        """Cancels waiting calls. Running calls continue."""
         with self._changed:
             self._closed = True
             cancelled, self._waiting = self._waiting, []
@@ -371,7 +371,7 @@ class Workers:
             call.future.set_result(result)
 
     def _forget(self, call: _Call) -> None:
-        """Remove a call from the queue if it was cancelled while it waited."""
+        """Removes a call from the queue if it was cancelled while it waited."""
         with self._changed:
             if call in self._waiting:
                 self._waiting.remove(call)

@@ -1,7 +1,7 @@
 """Precision before spending: the margin that each price buys, in the answer's own unit; how well that price
-protects; and whether its noise hides the difference to be found.
+protects; and whether its noise would hide the difference in question.
 
-All of it follows from declarations and releases.
+Everything is computed from declarations and releases.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from dpxplain.results.story import PlannedStory, StoryPreview
 from dpxplain.wire.shapes import PreviewPayload
 from dpxplain.words import numbers
 
-LIKELY_SHARE = 0.1  # of a declared range: what averages of groups often differ by
-ENOUGH = 0.5  # of the gap: the error that a recommended price is to reach
-_MOST_TRIES = 12  # prices, until one is found that suffices
+LIKELY_SHARE = 0.1  # of a declared range: averages of groups often differ by this much
+ENOUGH = 0.5  # of the gap: the largest error at a recommended price
+_MOST_TRIES = 12  # prices tried to find one that suffices
 
 _SCALE = ((0.5, "very strong"), (1.0, "strong"), (3.0, "moderate"), (10.0, "weak"), (math.inf, "very weak"))
 
@@ -82,13 +82,13 @@ def protections(rho: float, budget: Budget) -> Protections:
 def explanation_levels(
     plan: Callable[[float], PlannedExplanation], prices: Sequence[float]
 ) -> list[PriceLevel]:
-    """What each price buys of an explanation."""
+    """The precision of an explanation at each price."""
     previews = [plan(rho).preview() for rho in prices]
     return [level_of(preview.price, explanation_margin(preview)) for preview in previews]
 
 
 def story_levels(plan: Callable[[float], PlannedStory], prices: Sequence[float]) -> list[PriceLevel]:
-    """What each price buys of a story."""
+    """The precision of a story at each price."""
     previews = [plan(rho).preview() for rho in prices]
     return [level_of(preview.price, story_margin(preview)) for preview in previews]
 
@@ -100,7 +100,7 @@ def story_margin(preview: StoryPreview) -> str:
 
 
 def explanation_margin(preview: ExplanationPreview) -> str:
-    """How far off a table's figures may be: on the gap where that says something, or else on influences."""
+    """How far off a table's figures may be: in terms of the gap if that is useful, or else of influences."""
     if preview.gap_margin is not None and math.isfinite(preview.gap_margin):
         return f"±{preview.unit.number(preview.gap_margin)} on the {preview.measured}"
     if preview.relative_margin:
@@ -141,13 +141,13 @@ def query_hints(plan: Callable[[float], PlannedQuery], rho: float) -> tuple[str,
 
 
 def explanation_doubt(plan: Callable[[float], PlannedExplanation], rho: float) -> str:
-    """A warning where the expected error exceeds the gap to be explained, with the price that would do."""
+    """A warning, with a sufficient price, if the expected error exceeds the gap to be explained."""
     preview = plan(rho).preview()
     return _doubt(lambda price: plan(price).preview().relative_margin, rho, preview)
 
 
 def story_doubt(plan: Callable[[float], PlannedStory], rho: float) -> str:
-    """A warning where the expected error exceeds the gap of a story, with the price that would do."""
+    """A warning, with a sufficient price, if the expected error exceeds the gap of a story."""
 
     def relative_error(price: float) -> float | None:
         planned = plan(price)
@@ -179,7 +179,7 @@ def _previews(
 
 
 def _smallest_gap(preview: QueryPreview) -> float | None:
-    """The difference that the noise of two groups reaches together: √2 margins, as it is independent."""
+    """The margin of the difference of two groups: √2 times one group's, as their noise is independent."""
     margin, _ = typical_margin(preview)
     return None if margin is None or not math.isfinite(margin) else margin * math.sqrt(2)
 

@@ -35,11 +35,11 @@ LOG = logging.getLogger("dpxplain.server")
 
 Shape = dict[str, Any]
 _OUTAGE_RETRY_SECONDS = 5
-_REPAIR_RETRY_SECONDS = 120  # longer than a client waits: somebody has to mend the ledger first
+_REPAIR_RETRY_SECONDS = 120  # longer than a client waits, because somebody must repair the ledger first
 
 
 class Problem(Exception):
-    """An HTTP error: raised by a route, answered as its shape."""
+    """An HTTP error. A route raises it, and the response is its shape."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ def other_plan() -> Problem:
 
 
 def not_found(what: str = "page") -> Problem:
-    """A 404. Things that do not exist and things of other callers get the same text."""
+    """A 404. Missing things and other callers' things get the same text."""
     return Problem(404, "not_found", f"There is no such {what}.", "Check the address.")
 
 
@@ -90,7 +90,10 @@ def busy(seconds: int) -> Problem:
 
 
 def ledger_unavailable(*, may_pass: bool = True) -> Problem:
-    """Leaves out the error's own text, which names the ledger. The request may have been charged already."""
+    """The problem for an unavailable ledger, without the error's text, which names the ledger.
+
+    The request may have been charged already.
+    """
     seconds = _OUTAGE_RETRY_SECONDS if may_pass else _REPAIR_RETRY_SECONDS
     return Problem(
         503,
@@ -107,7 +110,7 @@ def unavailable() -> Problem:
         "unavailable",
         "The server cannot open this data set at the moment. Nothing was charged.",
         "Try again later, or tell the curator. The server's log has the reason.",
-        headers={"Retry-After": "300"},  # longer than our client waits: somebody has to bring the data
+        headers={"Retry-After": "300"},  # longer than our client waits, because somebody must bring the data
     )
 
 
@@ -196,7 +199,7 @@ def too_large() -> Problem:
 
 
 def failed_after_charge() -> Problem:
-    """Leaves out the reason, which could depend on the data."""
+    """The problem for a failure after the charge, without its reason, which could depend on the data."""
     return Problem(
         500,
         "failed_after_charge",
@@ -216,7 +219,7 @@ def not_shown() -> Problem:
 
 
 def interrupted(rho: float) -> Problem:
-    """For an ending that the data cannot have decided. The client sends the same request again by itself."""
+    """For an ending that the data cannot have caused. The client repeats the same request by itself."""
     seconds = _OUTAGE_RETRY_SECONDS
     return Problem(
         503,
@@ -267,7 +270,7 @@ def respond(error: BaseException) -> Response:
 
 
 def install(app: FastAPI, methods: Callable[[dict[str, Any], str], str]) -> None:
-    """Handle also the errors that FastAPI and Starlette raise themselves."""
+    """Installs handlers for problems and for the errors that FastAPI and Starlette raise themselves."""
 
     async def handle_own_error(_request: Request, error: Exception) -> Response:
         return respond(error)
@@ -344,7 +347,7 @@ _UNREADABLE = "cannot be read here; a quote or bracket may be missing, or a key 
 
 
 def schema_problems(text: str, error: SchemaError) -> list[SchemaProblem]:
-    """One problem per refused key, or one where the text stops being TOML."""
+    """One problem per refused key, or one at the place where the text stops being TOML."""
     if error.place is not None:
         return [SchemaProblem(key="TOML", message=_UNREADABLE, position=_rest_of_line(text, *error.place))]
     positions = key_positions(text) if error.mistakes else {}
@@ -360,7 +363,8 @@ def key_position(text: str, key: str) -> Position | None:
 
 
 def key_positions(text: str) -> dict[str, Position]:
-    """Every table and key of a TOML text by its full name; a table that has no header is at its first key.
+    """The position of every table and key of a TOML text, by full name; a table without a header is at its
+    first key.
 
     >>> key_positions("[columns.pay]\\nbounds = [9, 1]")["columns.pay.bounds"]
     {'line': 2, 'column': 1, 'start': 14, 'end': 29}
@@ -392,7 +396,7 @@ def _nearest(positions: dict[str, Position], key: str) -> Position | None:
 
 
 def _rest_of_line(text: str, line: int, column: int) -> Position:
-    """From a column to the end of its line; the whole line where nothing is left to mark."""
+    """The position from a column to the end of its line; the whole line if nothing is left to mark."""
     lines = text.split("\n")
     line = min(line, len(lines))
     content = lines[line - 1]

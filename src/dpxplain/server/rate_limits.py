@@ -1,7 +1,8 @@
 """Rate limits: token buckets per caller, per address and per person who signs in.
 
-Each of several processes that share a ledger takes an equal share of every limit, so that together they keep
-to it, and a free request costs no access to the ledger. A caller who reaches one process only has its share.
+If several processes share a ledger, each takes an equal share of every limit. So together they keep the
+limit, and a free request need not access the ledger. A caller who reaches only one process gets only its
+share.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _LONGEST_HEARTBEAT_SECONDS = 10.0
 
 
 class Buckets:
-    """A token bucket per key: holds a minute's worth, and is refilled steadily.
+    """A token bucket per key. It holds the tokens of a minute, and is refilled steadily.
 
     >>> now = 0.0
     >>> buckets = Buckets(60, clock=lambda: now)
@@ -70,7 +71,7 @@ class Buckets:
             return 0
 
     def refund(self, key: str) -> None:
-        """Undo one `take`."""
+        """Undoes one `take`."""
         with self._lock:
             self._levels[key] = (min(self._size, self._level(key) + 1), self._clock())
 
@@ -79,7 +80,7 @@ class Buckets:
         return min(self._size, level + (self._clock() - time_of_level) * self._rate)
 
     def _drop_keys(self) -> None:
-        """Drop full buckets, which are like new ones; if that is not enough, the oldest too."""
+        """Drops full buckets, which are like new ones; if that is not enough, drops the oldest too."""
         for key in [key for key in self._levels if self._level(key) >= self._size]:
             del self._levels[key]
         for key in list(self._levels)[: max(0, len(self._levels) - _MOST_KEYS // 2)]:
@@ -94,13 +95,13 @@ class RateLimits:
         self.anonymous = Buckets(limits.anonymous_per_minute, processes=processes)
         """By address, for requests without a valid credential."""
         self.sign_ins = Buckets(limits.sign_ins_per_minute, processes=processes)
-        """With a valid token, by caller: each writes to the ledger."""
+        """By caller, for sign-ins with a valid token: each writes to the ledger."""
 
 
 class ProcessCount:
     """How many server processes share the ledger: counted every few seconds, in a thread of its own.
 
-    The thread also does what else is due now and then: `tasks`, each by itself.
+    The thread also runs `tasks`, each independently of the others.
     """
 
     def __init__(self, processes: Processes, *tasks: Callable[[], object]) -> None:
@@ -123,7 +124,7 @@ class ProcessCount:
             self._processes.leave(self._id)
 
     def refresh(self) -> None:
-        """Give a sign of life, which writes to the ledger, and count again."""
+        """Sends a heartbeat, which writes to the ledger, and counts again."""
         self._number = max(1, self._processes.count(self._id))
 
     def _watch(self) -> None:
@@ -134,6 +135,6 @@ class ProcessCount:
 
 
 def check_rate(buckets: Buckets, key: str) -> None:
-    """Takes a token, or refuses with the time to wait."""
+    """Takes a token. Raises an error with the time to wait if there is none."""
     if seconds := buckets.take(key):
         raise too_many(seconds)

@@ -1,10 +1,10 @@
 """The data sets that are open, each declared by a schema file; an edited file is reloaded without a restart.
 
-Every process compares the files' times, so an edit made through one is noticed by all, and so are replaced
-data. If a file became invalid, the data set stays open under its previous declarations.
+Every process compares the files' times, so all processes notice an edit made through one of them, and
+replaced data. If a file became invalid, the data set stays open under its previous declarations.
 
-Opening may take minutes, so no thread holds a lock of the registry meanwhile. A request for this data set
-waits a short time and then gets `being_opened`. Other data sets are served as before.
+Opening may take minutes, so no thread holds a lock of the registry meanwhile. A request for a data set that
+is being opened waits a short time and then gets `being_opened`. Other data sets are served as before.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("dpxplain.server")
 OPENING_SECONDS = 2.0
-"""How long a request waits for a data set that is opened anew."""
-_MOST_WAITING = 24  # requests that wait for data sets; more would take the threads of all the others
+"""How long a request waits for a data set that is being opened again."""
+_MOST_WAITING = 24  # requests that wait for data sets; more would take all threads from other requests
 _SECONDS_BETWEEN_SCANS = 1.0
 
 
@@ -97,7 +97,7 @@ class SchemaFile:
 
     @property
     def data_problem(self) -> DataChanged | None:
-        """The refusal of an open data set whose data are not those of its declared version."""
+        """The error if an open data set's data are not those of its declared version; otherwise None."""
         if self.dataset is None or self.dataset.version_check is None:
             return None
         try:
@@ -108,7 +108,7 @@ class SchemaFile:
 
 
 class Registry:
-    """Opens the data sets that the configuration names; `get` returns one as it is declared now."""
+    """Opens the data sets that the configuration names. `get` returns a data set as it is declared now."""
 
     def __init__(
         self,
@@ -143,12 +143,12 @@ class Registry:
                 if not schema_file.is_unavailable:
                     raise schema_file.problem
                 problems.append(schema_file.problem)
-        if problems and len(problems) == len(self._schema_files):  # nothing is left to be served
+        if problems and len(problems) == len(self._schema_files):  # no data set can be served
             raise problems[0]
 
     @property
     def all(self) -> list[OpenDataset]:
-        """Every open data set, by name."""
+        """Every open data set, sorted by name."""
         self._scan(at_once=False)
         opened = [d.dataset for d in list(self._schema_files.values()) if d.dataset is not None]
         return sorted(opened, key=lambda dataset: dataset.name)
@@ -172,7 +172,7 @@ class Registry:
 
     @contextmanager
     def unchanged(self, dataset: OpenDataset) -> Iterator[None]:
-        """Keep the declarations as they are while the block runs; raise if they have changed already."""
+        """Keeps the declarations unchanged while the block runs. Raises if they have changed already."""
         self._reload_if_edited(dataset.name)
         with self._swap_lock:
             schema_file = self._find(dataset.name)
@@ -181,7 +181,7 @@ class Registry:
             yield
 
     def schema_files(self) -> list[SchemaFile]:
-        """All schema files, also those that could not be opened."""
+        """All schema files, including those that could not be opened."""
         self._scan(at_once=True)
         return sorted(self._schema_files.values(), key=lambda entry: (entry.name, entry.file.name))
 
@@ -194,12 +194,12 @@ class Registry:
         return schema_file.file
 
     def declare(self, text: str, *, name: str | None) -> OpenDataset:
-        """Declare the data set `name` anew, or a new one; its data are opened before anything changes."""
+        """Declares the data set `name` again, or a new one. Opens its data before anything changes."""
         schema = schema_of(text)
         file = self._new_file(schema.table.name) if name is None else self.file_of(name)
         with self._openings.hold(file):
             if name is None:
-                self._new_file(schema.table.name)  # once more: another curator may have declared it meanwhile
+                self._new_file(schema.table.name)  # again: another curator may have declared it meanwhile
             after = SchemaFile(file, (0, 0), name=schema.table.name)
             dataset = self._open_data(after, schema, lazily=False)
             with self._lock:
@@ -210,7 +210,7 @@ class Registry:
             return dataset
 
     def data_files(self, most_bytes: int) -> DataFiles | None:
-        """The data files that new data sets may have; None where no data set can be added."""
+        """The data files that new data sets may use; None if no data set can be added."""
         schemas = self._schema_folder
         if schemas is None or not self.editable:
             return None
@@ -227,7 +227,7 @@ class Registry:
         return next((place for place in self._places if place.is_dir()), None)
 
     def _new_file(self, name: str) -> Path:
-        """The path of a new data set's schema file; refuses one that exists."""
+        """The path of a new data set's schema file. Raises if the file exists."""
         folder = self._schema_folder
         if folder is None:
             raise BadRequest(
@@ -242,9 +242,9 @@ class Registry:
         return file
 
     def open(self, schema: Schema, folder: Path, *, lazily: bool = False) -> OpenDataset:
-        """Open the data that a schema in `folder` points at; nothing is registered or charged.
+        """Opens the data that a schema in `folder` points at. Registers and charges nothing.
 
-        With `lazily`, a database is connected to when the first request needs its data.
+        With `lazily`, it connects to a database when the first request needs its data.
         """
         self._check_sources(schema, folder)
         schema = with_public_tables(schema, folder)
@@ -260,15 +260,15 @@ class Registry:
         data = OpenedTables(source_of(schema, folder), schema, options)
         noise = private_noise(schema.privacy.noise)
         check = VersionCheck(versions, name, version, data.source)
-        # Only a task spends, and on its caller's account (caller_session.py).
+        # This one cannot spend. Only a task spends, on its caller's account (caller_session.py).
         dataset = OpenDataset(
             schema, data.engine, self._ledger, StoredReleaser(), noise, version_check=check, joins=data
         )
-        dataset.request_key()  # hashes the declarations now, once for all the copies that callers work on
+        dataset.request_key()  # hashes the declarations now, once for all the copies that callers use
         return dataset
 
     def review(self, schema: Schema, name: str | None) -> SchemaCheck:
-        """How the rows that a schema points at fit it: NOT private. Nothing is registered or charged."""
+        """How the rows that a schema points at fit it: NOT private. Registers and charges nothing."""
         schema_file = None if name is None else self._find(name)
         home = self._schema_folder or self._places[0].parent
         folder = home if schema_file is None else schema_file.file.parent
@@ -278,7 +278,7 @@ class Registry:
         return SchemaCheck.of(schema, schema.table.source, figures)
 
     def _check_sources(self, schema: Schema, folder: Path) -> None:
-        if self.editable:  # otherwise there is one user, who may open any file anyway
+        if self.editable:  # otherwise there is only one user, who may open any file anyway
             check_allowed(schema, folder, self._data_folder or folder, self._databases)
 
     def _files(self) -> Iterator[Path]:
@@ -286,15 +286,15 @@ class Registry:
             yield from sorted(place.glob("*.toml")) if place.is_dir() else [place]
 
     def _find(self, name: str) -> SchemaFile | None:
-        """The file of the open data set of that name, or else of an unavailable one."""
+        """The schema file of the open data set with this name, or else of an unavailable one."""
         named = [file for file in list(self._schema_files.values()) if file.name == name]
         opened = [file for file in named if file.dataset is not None]
         return next(iter(opened + [file for file in named if file.is_unavailable]), None)
 
     def _check_places(self) -> None:
-        """Refuses a configuration whose folders or schema files are missing."""
+        """Raises if folders or schema files of the configuration are missing."""
         check_folders(self._places, self._data_folder)
-        # A new server may begin without schema files; one whose ledger knows data sets has lost them.
+        # A new server may start without schema files. If its ledger knows data sets, the files were lost.
         if not list(self._files()) and self._ledger.has_datasets:
             raise SchemaError(
                 f"server.datasets: there is no schema file in {', '.join(map(str, self._places))}, but the "
@@ -304,7 +304,7 @@ class Registry:
             )
 
     def _scan(self, *, at_once: bool) -> None:
-        """Notice new, edited and removed files. Waits for no file that is being opened already."""
+        """Finds new, edited and removed files. Does not wait for a file that is being opened already."""
         with self._lock:
             if not at_once and time.monotonic() - self._last_scan < _SECONDS_BETWEEN_SCANS:
                 return
@@ -319,18 +319,18 @@ class Registry:
             is_edited = before is None or file_version(file) != before.version
             has_new_data = before is not None and before.is_unavailable and before.new_data
             if (is_edited or has_new_data) and not self._reloading(file).is_running:
-                with suppress(Problem):  # it takes long: the list goes on without it
+                with suppress(Problem):  # opening takes long: the list continues without it
                     self._reload(file)
 
     def _reload_if_edited(self, name: str) -> None:
-        for _attempt in range(2):  # the first may join one that began before the last edit
+        for _attempt in range(2):  # the first attempt may join an opening that began before the last edit
             schema_file = self._find(name)
             if schema_file is None or not self._is_outdated(schema_file):
                 return
             self._reload(schema_file.file)
 
     def _is_outdated(self, schema_file: SchemaFile) -> bool:
-        """Whether, since it was read, it was edited, its data were replaced or values were discovered."""
+        """Whether the file was edited, its data were replaced or values were discovered since it was read."""
         if file_version(schema_file.file) != schema_file.version or schema_file.new_data:
             return True
         dataset = schema_file.dataset
@@ -343,7 +343,7 @@ class Registry:
             )
 
     def _reload(self, file: Path) -> None:
-        """Opens an edited file in a thread of its own; refuses to wait for longer than a short time."""
+        """Opens an edited file in its own thread. Raises if that takes longer than a short time."""
         if not self._waiting.acquire(blocking=False):
             raise being_opened()
         try:
@@ -354,21 +354,21 @@ class Registry:
             self._waiting.release()
 
     def _open_data(self, after: SchemaFile, schema: Schema, *, lazily: bool) -> OpenDataset:
-        """Open the data of a schema file. May take minutes, so it holds no lock of the registry."""
+        """Opens the data of a schema file. This may take minutes, so it holds no lock of the registry."""
         self._check_name(after)
         after.data = identities(schema, after.file.parent)
         self._check_data(after)
         return self.open(schema, after.file.parent, lazily=lazily)
 
     def _record(self, after: SchemaFile, schema: Schema, dataset: OpenDataset) -> None:
-        """Record an opened data set in the ledger; called with the lock."""
-        self._check_name(after)  # once more: others were registered meanwhile
+        """Records an opened data set in the ledger. The caller holds the lock."""
+        self._check_name(after)  # again: others may have been registered meanwhile
         self._check_data(after)
         self._ledger.privacy_units.check_and_record(after.name, schema.privacy)
         self._ledger.open_dataset(after.name, schema.privacy.rho, schema.privacy.delta)
         if dataset.version_check is not None:
             dataset.version_check.take_old_charges()
-        after.dataset = dataset  # not before the ledger has accepted its privacy unit and limit
+        after.dataset = dataset  # only after the ledger has accepted its privacy unit and limit
         if after.data_problem is not None:
             LOG.warning("%s: the data do not match the declared version", after.file.name)
 
@@ -410,7 +410,7 @@ class Registry:
             return after
 
     def _check_data(self, after: SchemaFile) -> None:
-        """Refuses two data sets on the same data: the budgets spent on its people would add up."""
+        """Raises if another data set uses the same data: the budgets spent on its people would add up."""
         for file, other in list(self._schema_files.items()):
             if file != after.file and other.dataset is not None and other.data & after.data:
                 raise SchemaError(
@@ -439,7 +439,7 @@ class Registry:
 
 
 def check_folders(places: Iterable[Path], data_folder: Path | None) -> None:
-    """Refuses configured folders and schema files that do not exist."""
+    """Raises if a configured folder or schema file does not exist."""
     remedy = "Create it, or correct the path. Relative paths start at the configuration's folder."
     for place in places:
         if not place.exists():

@@ -37,7 +37,7 @@ def example_config(name: str, *, host: str = "127.0.0.1", port: int = 0) -> Conf
 
 
 def single_user_config(schema: Path, *, host: str = "127.0.0.1", port: int = 0) -> Config:
-    """Configuration of a single-user server on one schema; refuses a host that other machines reach."""
+    """Configuration of a single-user server on one schema. Raises if other machines could reach the host."""
     if not is_loopback(host):
         raise BadRequest(
             "Without a configuration there is no login, so only this machine may reach the server.",
@@ -48,7 +48,7 @@ def single_user_config(schema: Path, *, host: str = "127.0.0.1", port: int = 0) 
 
 @dataclass(frozen=True)
 class Opening:
-    """What a server opened at its start; reported before its address."""
+    """What a server opened at its start. It is reported before the address."""
 
     ledger: str
     is_new: bool
@@ -81,7 +81,7 @@ def run(
     report: Callable[[Opening], None] = lambda _opening: None,
     announce: Callable[[str], None] = lambda _url: None,
 ) -> None:
-    """Serve until interrupted. A single-user server keeps its ledger at `ledger`, or in memory.
+    """Serves until interrupted. A single-user server keeps its ledger at `ledger`, or in memory.
 
     A missing ledger is created with `create`, or if it is a workspace's own.
     """
@@ -122,7 +122,7 @@ class GracefulServer(uvicorn.Server):
     """Returns after a signal instead of raising it again, so that the ledger is closed in order."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self.force_exit = self.should_exit and sig == signal.SIGINT  # a second Ctrl-C: at once
+        self.force_exit = self.should_exit and sig == signal.SIGINT  # a second Ctrl-C exits at once
         self.should_exit = True
 
 
@@ -151,7 +151,7 @@ def uvicorn_of(config: Config, app: FastAPI) -> uvicorn.Server:
 
 def listening(serving: Serving) -> socket.socket:
     family = socket.AF_INET6 if ":" in serving.host else socket.AF_INET
-    # With the protocol named, asyncio sends small responses at once instead of waiting for more.
+    # If the protocol is named, asyncio sends small responses at once instead of waiting for more.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -178,7 +178,7 @@ class _JsonLines(logging.Formatter):
 
 
 def log_to_stderr(*, as_json: bool = False) -> None:
-    """Log plain lines or JSON: all of the server's own, which hold no data, and warnings of other loggers."""
+    """Logs plain lines or JSON: all of the server's own records, which hold no data, and others' warnings."""
     plain = logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
     handler = logging.StreamHandler()
     handler.setFormatter(_JsonLines() if as_json else plain)
@@ -187,14 +187,14 @@ def log_to_stderr(*, as_json: bool = False) -> None:
 
 
 def check_tls_files(serving: Serving) -> None:
-    """Refuses files that are missing, are no PEM files, or do not belong together."""
+    """Raises if the files are missing, are not PEM files, or do not belong together."""
     certificate, key = serving.tls_certificate, serving.tls_key
     if certificate is None or key is None:
         return
     _check_readable("tls_certificate", certificate)
     _check_readable("tls_key", key)
     try:
-        # With an empty password an encrypted key is refused; without any, OpenSSL would ask at the terminal.
+        # With an empty password, an encrypted key is refused; without one, OpenSSL would ask at the terminal.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
     except (ssl.SSLError, ValueError) as error:
         raise _unusable(certificate, key, getattr(error, "reason", None) or "") from None

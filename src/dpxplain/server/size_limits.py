@@ -1,7 +1,8 @@
 """Limits on the declared size of requests, checked before the charge, and on failures after it.
 
 A charged request that runs out of memory or time reveals a fact about the data without noise. So a request
-whose declared size could need too much is refused before its charge, and an analyst may have few failures.
+whose declared size could need too much is refused before its charge, and an analyst may have only a few
+failures.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from dpxplain.server.config import Limits
 from dpxplain.server.pool import Pool
 from dpxplain.server.problems import too_many_failures
 
-_MOST_RESAMPLED = 1_000_000  # values that a bootstrap draws for one question, twice
-_MOST_VALUES = 100_000  # of one answer, all aggregates together; each is some 3 kB while it is shown
+_MOST_RESAMPLED = 1_000_000  # values that a bootstrap draws for one question; it does so twice
+_MOST_VALUES = 100_000  # in one answer, all aggregates together; each takes about 3 kB while shown
 _MOST_COMPUTED = 10_000_000  # groups times characters of a formula
-_BYTES_PER_CELL = 128  # of DuckDB's hash table and of the result, with room to spare
+_BYTES_PER_CELL = 128  # in DuckDB's hash table and in the result, with room to spare
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,9 @@ class Sizes:
 
     groups: int
     cells: int
-    """Of one pass over the data."""
+    """Cells of one pass over the data."""
     ranked: int
-    """Conditions chosen times conditions they are ranked among."""
+    """The number of conditions chosen, times the number of conditions that they are ranked among."""
 
     @classmethod
     def of(cls, limits: Limits) -> Sizes:
@@ -61,7 +62,7 @@ def check_groups(groups: int, sizes: Sizes) -> None:
 
 
 def check_values(groups: int, aggregates: int) -> None:
-    """Refuses an answer of more values than can be shown at once, although its groups could be."""
+    """Raises if an answer has more values than can be shown at once, even if its groups are few enough."""
     if aggregates > 1 and groups * aggregates > _MOST_VALUES:
         raise QueryRefused(
             f"The query has {aggregates:,} aggregates for {groups:,} declared groups each. This server "
@@ -71,7 +72,7 @@ def check_values(groups: int, aggregates: int) -> None:
 
 
 def check_question(weights: int, method: str) -> None:
-    """Refuses a bootstrap over many groups: what it draws grows with them, and the question is free."""
+    """Raises for a bootstrap over many groups: its work grows with them, and the question is free."""
     if method == "bootstrap" and weights * RESAMPLES > _MOST_RESAMPLED:
         raise QuestionError(
             f"A bootstrap over {weights:,} groups is too much work for a free request on this server.",
@@ -81,7 +82,7 @@ def check_question(weights: int, method: str) -> None:
 
 
 def check_formula(text: str, groups: int) -> None:
-    """Refuses a value computed from released ones that is long and asked for many groups."""
+    """Raises if a formula over released values is too long for so many groups."""
     if len(text) * groups > _MOST_COMPUTED:
         raise QuestionError(
             f"A formula of {len(text):,} characters for {groups:,} groups is too much work for a free "
@@ -91,7 +92,7 @@ def check_formula(text: str, groups: int) -> None:
 
 
 def check_preparation(planned: PlannedPreparation, sizes: Sizes) -> PreparationPreview:
-    """The preview of a preparation; refuses one that is too large."""
+    """The preview of a preparation. Raises if the preparation is too large."""
     preview = planned.preview()
     if not preview.price.free:
         _check_pass(planned.plan.query, planned.plan.family, sizes)
@@ -99,7 +100,7 @@ def check_preparation(planned: PlannedPreparation, sizes: Sizes) -> PreparationP
 
 
 def check_story(planned: PlannedStory, sizes: Sizes) -> StoryPreview:
-    """The preview of a story; refuses one whose preparation is too large."""
+    """The preview of a story. Raises if its preparation is too large."""
     preview, plan = planned.preview(), planned.plan
     if plan.preparation is not None and not preview.price.free:
         _check_pass(plan.preparation.query, plan.preparation.family, sizes)
@@ -107,7 +108,7 @@ def check_story(planned: PlannedStory, sizes: Sizes) -> StoryPreview:
 
 
 def check_explanation(planned: PlannedExplanation, sizes: Sizes) -> ExplanationPreview:
-    """The preview of an explanation; refuses one that is too large."""
+    """The preview of an explanation. Raises if the explanation is too large."""
     preview = planned.preview()
     if preview.k * preview.family_size > sizes.ranked:
         raise ExplanationError(
@@ -132,9 +133,9 @@ def _check_pass(query: Query, family: Family, sizes: Sizes) -> None:
 
 
 def pass_cells(query: Query, family: Family, schema: Schema) -> int:
-    """The most cells that one pass can count, whatever the data: all those of its group-bys.
+    """The most cells that one pass can count, whatever the data: all cells of its group-bys.
 
-    As in the pass itself, a column has one code more than declared values, for all the others.
+    As in the pass itself, a column has one more code than declared values, for all other values.
     """
     codes = {name: len(schema.domain(name)) + 1 for name in family.attributes}
     cells_per_group = sum(math.prod(codes[name] for name in block) for block in cover(family.subsets, codes))
@@ -145,8 +146,9 @@ class FailureLimit:
     """Refuses to measure for an analyst whose charged requests failed or were cancelled too often.
 
     After `limits.failures` failures nothing more is measured for that analyst on that data set until the
-    curator forgives them. A failure is an entry that was asked to be cancelled, or one that ended without a
-    release for a reason that the data may have decided. Each counts from the padded end of its request on.
+    curator forgives them. A failure is an entry that the analyst asked to cancel, or an entry that ended
+    without a release for a reason that the data may have caused. Each counts from the padded end of its
+    request on.
     """
 
     def __init__(self, failures: Failures, pool: Pool, limits: Limits) -> None:

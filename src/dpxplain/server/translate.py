@@ -48,7 +48,7 @@ from dpxplain.wire.payloads import (
 )
 
 Payload = dict[str, Any]
-_MOST_DRAWN = 1_000  # groups of a chart that is passed on: as many as an image can hold
+_MOST_DRAWN = 1_000  # groups in a chart that can be exported: as many as an image can hold
 _ORDERS: dict[ChartOrder, Callable[[AnswerRow], Any]] = {
     "high": lambda row: -row.estimate,
     "low": lambda row: row.estimate,
@@ -57,7 +57,7 @@ _ORDERS: dict[ChartOrder, Callable[[AnswerRow], Any]] = {
 
 
 def _name_order(label: str) -> list[tuple[int, int, str]]:
-    """The sort key of a name, as on the page: numbers in it by their value, capitals beside small letters.
+    """The sort key of a name, as on the page: numbers in it sort by value, and case is ignored.
 
     >>> sorted(["zone 10", "Zone 9", "area"], key=_name_order)
     ['area', 'Zone 9', 'zone 10']
@@ -77,7 +77,7 @@ def stored_answer(
 
 
 def stored_part(session: Session, number: EntryId, of: str | None, confidence: float = 0.95) -> Answer:
-    """The stored answer of that number, or of several aggregates the one named `of`."""
+    """The stored answer with this number; if it has several aggregates, the one named `of`."""
     answer = stored_answer(session, number, confidence)
     if of is not None:
         check_formula(of, answer.groups.size)
@@ -147,7 +147,7 @@ def plan_explanation(session: Session, body: Explain) -> PlannedExplanation:
 
 
 def plan_for(session: Session, body: PreviewExplanation) -> PlannedExplanation:
-    """The explanation at the least price that gives the precision wanted."""
+    """The explanation at the lowest price that gives the wanted precision."""
     question = question_of(session, body)
     return question.plan_for(
         PrecisionGoal(body.relative, body.ranks, body.precision),
@@ -159,7 +159,7 @@ def plan_for(session: Session, body: PreviewExplanation) -> PlannedExplanation:
 
 
 def stored_explanation(session: Session, body: Explain) -> Explanation:
-    """The explanation, if it spends nothing; refuses what would have to be measured."""
+    """The explanation, if it spends nothing. Raises if it would have to be measured."""
     planned = plan_explanation(session, body)
     price = planned.preview().price
     if not price.free and price.rho > 0:
@@ -172,13 +172,13 @@ def stored_explanation(session: Session, body: Explain) -> Explanation:
 def plan_story(
     session: Session, body: TellStory, rho: float | None = None, epsilon: float | None = None
 ) -> PlannedStory:
-    """The plan of a story; without a price the story is read from what is prepared, or refused."""
+    """The plan of a story. Without a price, the story comes from a preparation, or is refused."""
     choice = FamilyChoice(body.attributes, None, body.exclude)
     return question_of(session, body).plan_story(choice, rho, body.levels, body.story_confidence, epsilon)
 
 
 def stored_report(session: Session, body: Report) -> str:
-    """The report of an explanation that spends nothing, with the story if it is asked for, as HTML."""
+    """The report of an explanation that spends nothing, as HTML; with the story if requested."""
     from dpxplain.render.report import report
 
     table, story = stored_explanation(session, body), None
@@ -197,7 +197,7 @@ def show_story(session: Session, body: TellStory) -> Payload:
 
 
 def show_release(result: Answer | Answers | Explanation | Prepared | Quality | Discovery) -> Payload:
-    """What a remote client needs: the release itself, from which it makes the same result."""
+    """What a remote client needs: the release itself, from which the client makes the same result."""
     entry = result.released.entry if isinstance(result, Prepared) else result.entry
     return {"entry": history_records([entry])[0], "free": result.free, "release": result.release.to_json()}
 
@@ -211,7 +211,7 @@ def show_answer(
     form: str = "shown",
     order_of: str | None = None,
 ) -> Payload:
-    """The payload, with code that asks the same at `place`; of several values, `order_of` orders a chart."""
+    """The payload, with code for the same query at `place`; `order_of` is the value that orders a chart."""
     if form == "columns":
         payload = _as_payload(answer_columns(answer, session.budget, place))
     else:

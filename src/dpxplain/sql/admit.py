@@ -1,6 +1,6 @@
-"""Admits a statement only if every token of it and every node of its syntax tree is on an allow-list.
+"""Admits a statement only if each of its tokens and each node of its syntax tree is on an allow-list.
 
-Two allow-lists, because either alone has holes: sqlglot drops words that it does not model (`NULLS
+There are two allow-lists, because either alone has holes: sqlglot drops words that it does not model (`NULLS
 LAST`, `ALL`, a trailing comma), and some shapes have no word of their own (a comma join).
 """
 
@@ -115,7 +115,7 @@ _NAMES = {*DIALECT.parser_class.ID_VAR_TOKENS, TokenType.VAR, TokenType.IDENTIFI
 _NAMES -= {TokenType.CASE, TokenType.UNKNOWN}
 _LITERALS = {TokenType.STRING, TokenType.NUMBER}
 
-# What a column's name may follow.
+# The tokens that may come before a column's name.
 _BEFORE_A_NAME = {
     *(TokenType.SELECT, TokenType.DISTINCT, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING),
     *(TokenType.ORDER_BY, TokenType.COMMA, TokenType.DOT, TokenType.L_PAREN, TokenType.AND, TokenType.OR),
@@ -131,7 +131,7 @@ _WORDS_OF_THE_TREE = (exp.Identifier, exp.Literal, exp.Star, *_CALLED)
 def admit(source: Source, columns: Collection[str] = ()) -> exp.Select:
     """The statement's tree; raises QueryRefused at the first part that is not on the allow-lists.
 
-    `columns` may be named in the statement; one whose name is a reserved word must be quoted.
+    The statement may name `columns`; a column whose name is a reserved word must be quoted.
 
     >>> from dpxplain.sql.source import read
     >>> admit(read("SELECT COUNT(*) FROM t QUALIFY COUNT(*) > 5"))
@@ -149,7 +149,7 @@ answer afterwards, which is free.
 
 
 def _reserved_name(source: Source, columns: Collection[str], refused_at: int | None) -> QueryRefused | None:
-    """The refusal of a reserved word that stands where a column may, and is the name of one."""
+    """The refusal of a column's name that is a reserved word and is not quoted; None if there is none."""
     by_name = {name.casefold(): name for name in columns}
     for i, token in enumerate(source.tokens):
         is_reserved = token.token_type not in _NAMES or token.start == refused_at
@@ -175,7 +175,7 @@ def _admitted(source: Source) -> exp.Select:
 
 
 def _every_word_is_known(source: Source, names: set[int]) -> None:
-    """Refuses a token that is neither admitted nor a name or literal (`names` are their start offsets)."""
+    """Raises if a token is neither admitted nor a name or literal (`names` has their start offsets)."""
     for i, token in enumerate(source.tokens):
         before = source.tokens[i - 1] if i else None
         after = source.tokens[i + 1] if i + 1 < len(source.tokens) else None
@@ -256,7 +256,7 @@ def _argument_refused(source: Source, node: exp.Expr, name: str, value: object) 
 
 
 def _may_start(tokens: tuple[Token, ...], i: int) -> bool:
-    """Whether WITH, SELECT or DISTINCT stands where one can: at the start, and behind FROM ( or AS (."""
+    """Whether WITH, SELECT or DISTINCT is at an allowed place: at the start, or after FROM ( or AS (."""
     kind, before, earlier = (
         tokens[i].token_type,
         *(_kind(tokens[j] if j >= 0 else None) for j in (i - 1, i - 2)),
@@ -265,14 +265,14 @@ def _may_start(tokens: tuple[Token, ...], i: int) -> bool:
         is_counted = before is TokenType.L_PAREN and i >= 2 and tokens[i - 2].text.upper() == "COUNT"
         return before is TokenType.SELECT or is_counted
     opens = before is TokenType.L_PAREN and earlier in (TokenType.FROM, TokenType.ALIAS)
-    follows = kind is TokenType.SELECT and before is TokenType.R_PAREN  # the statement behind its WITH
+    follows = kind is TokenType.SELECT and before is TokenType.R_PAREN  # the statement after its WITH
     return i == 0 or opens or follows
 
 
 def _clauses_come_once_and_in_order(source: Source, tree: exp.Expr) -> None:
-    """Refuses clauses out of order, which sqlglot accepts: statements are stored in the ledger as written."""
+    """Raises if clauses are out of order, which sqlglot accepts: the ledger stores statements as written."""
     names = _names(tree)
-    latest: list[Token | None] = [None]  # of each open parenthesis, as a subquery has clauses of its own
+    latest: list[Token | None] = [None]  # one per open parenthesis, because a subquery has clauses of its own
     for token in source.tokens:
         if token.token_type is TokenType.L_PAREN:
             latest.append(None)

@@ -1,6 +1,6 @@
-"""The names of the encoded table, and of declared columns and expressions in it; a statement's parameters.
+"""The names of the encoded table and its columns, and the parameters of a statement.
 
-Apart from `render`, so that whoever only encodes rows need not load the SQL parser.
+They are not in `render`, so that code that only encodes rows need not load the SQL parser.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dpxplain.model.schema import Schema
 
 ENCODED = "encoded"
 CONDENSED = "condensed"
-PERSON = "person_hash"  # of the privacy unit, where it is not the row
-UNIT = "person_text"  # the privacy unit itself, only where tables are still to be joined by it
-CELLS = "cells"  # of a pass that counts by texts
-NAMED_CELLS = "named_cells"  # the same cells, whose texts were encoded
+PERSON = "person_hash"  # a hash of the privacy unit, if it is not the row
+UNIT = "person_text"  # the privacy unit itself, only while tables must still be joined by it
+CELLS = "cells"  # the cells of a pass that counts by texts
+NAMED_CELLS = "named_cells"  # the same cells with the texts encoded
 ROW_CELLS = "row_cells"  # each row once per subset of a wide pass, with the number of its cell
 DERIVED = "with_derived"  # the encoded table with the columns of a query's own expressions
 
@@ -46,10 +46,10 @@ def value_column(schema: Schema, name: str) -> str:
 
 
 def column_number(schema: Schema, name: str) -> str:
-    """The position of a declared column, or a hash that stands for the column of a query's expression.
+    """The position of a declared column; for a query's own expression, a hash of its name.
 
-    The whole hash: an analyst who found two expressions with one name would have the sensitivity of one
-    charged for the other. In base 32: PostgreSQL cuts names after 63 bytes.
+    The hash is not shortened: an analyst who found two expressions with the same hash could have one charged
+    by the other's sensitivity. It is in base 32, because PostgreSQL cuts names after 63 bytes.
     """
     if name in schema.columns:
         return str(list(schema.columns).index(name))

@@ -1,7 +1,7 @@
 """Parses expressions over declared columns, in a query or in the curator's schema.
 
-An expression in a query is a column whose name is its canonical SQL; what follows of its values from the
-declarations is refused here, with the place, where nothing does.
+An expression in a query becomes a column whose name is its canonical SQL. If the declarations do not
+determine its possible values, the expression is refused here, with its place in the text.
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ _USAGE = "Write columns, literals, arithmetic, comparisons, CASE, COALESCE, CAST
 
 
 def read_expression(text: str, columns: Mapping[str, Any]) -> Expression:
-    """The expression that a text stands for; it may read the given columns.
+    """Parses the text of an expression, which may read the given columns.
 
     >>> from dpxplain.model.column import Column
     >>> sql_of(read_expression("case when Delay>15 then 1 end", {"delay": Column(bounds=(0, 90))}))
     'CASE WHEN delay > 15 THEN 1 END'
     """
-    before = "SELECT ("  # in parentheses no further clause can follow
+    before = "SELECT ("  # inside parentheses no further clause can follow
     schema = Schema.model_construct(
         table=Table(name="table"), privacy=Privacy(rho=1), columns=Columns(columns)
     )
@@ -103,7 +103,7 @@ def read_expression(text: str, columns: Mapping[str, Any]) -> Expression:
 
 
 def column_name(node: exp.Expr, scope: Scope) -> str:
-    """The column that a node names, or the name of the column that an expression makes."""
+    """The name of the column that a node names, or that its expression becomes."""
     if isinstance(node, exp.Column):
         return scope.column(node)
     parser = _Parser(scope)
@@ -111,19 +111,19 @@ def column_name(node: exp.Expr, scope: Scope) -> str:
 
 
 def filtered_name(node: exp.Expr | None, condition: exp.Expr, scope: Scope) -> str:
-    """The column that has a node's values where the condition holds, for FILTER; rows count as 1."""
+    """The column for FILTER: the node's values where the condition holds; without a node, 1 per row."""
     parser = _Parser(scope)
     result = Constant(1) if node is None else parser.parse(node)
     return parser.name(Case(((parser.parse(condition), result),)), condition)
 
 
 def number_name(column: str, at: exp.Expr, scope: Scope) -> str:
-    """The column that has a declared column's values as numbers, TRUE and FALSE as 1 and 0."""
+    """The column with a declared column's values as numbers; TRUE and FALSE are 1 and 0."""
     return _Parser(scope).name(Cast(Reference(column), "BIGINT"), at)
 
 
 class _Parser:
-    """Translates syntax nodes, and keeps where each part of the result stands in the text."""
+    """Translates syntax nodes, and remembers the place of each part in the text."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
@@ -131,7 +131,7 @@ class _Parser:
         self._depth = 0
 
     def name(self, expression: Expression, at: exp.Expr | None = None) -> str:
-        """The canonical SQL; refuses an expression whose values do not follow from the declarations."""
+        """The canonical SQL. Raises if the declarations do not determine the expression's possible values."""
         if isinstance(expression, Reference):
             return expression.column
         if not columns_of(expression):
@@ -142,7 +142,7 @@ class _Parser:
         try:
             declaration(infer(expression, self.scope.schema.columns), expression)
         except UnknownDomain as unknown:
-            root = self._nodes.get(id(expression), (expression, at))[1]  # none for what stands for a FILTER
+            root = self._nodes.get(id(expression), (expression, at))[1]  # a FILTER's expression has no node
             place = self._nodes.get(id(unknown.node), (unknown.node, root))[1]
             raise self.scope.refuse(unknown.problem, unknown.remedy, place) from None
         return sql_of(expression)
@@ -245,7 +245,7 @@ class _Parser:
         return Among(part, tuple(self._alike(part, self.parse(value))[1] for value in node.expressions))
 
     def _alike(self, left: Expression, right: Expression) -> tuple[Expression, Expression]:
-        """Both sides; text beside a date or timestamp is read as one."""
+        """Both sides of a comparison. Text compared with a date or timestamp is read as one."""
         return self._dated(left, right), self._dated(right, left)
 
     def _dated(self, part: Expression, other: Expression) -> Expression:
@@ -254,7 +254,7 @@ class _Parser:
         try:
             kind = infer(other, self.scope.schema.columns).kind
         except UnknownDomain:
-            return part  # refused where the whole is looked at
+            return part  # `name` refuses the whole expression later
         if kind not in ("date", "timestamp"):
             return part
         node = self._nodes[id(part)][1]

@@ -1,7 +1,7 @@
-"""Parses what is computed from aggregates after their release: arithmetic in SELECT and ORDER BY, and HAVING.
+"""Parses formulas over released aggregates: arithmetic in SELECT and ORDER BY, and HAVING.
 
-`SUM(a) / COUNT(*)` is a formula over two aggregates. An aggregate that occurs several times is measured once;
-one that only HAVING or ORDER BY uses is measured too.
+`SUM(a) / COUNT(*)` is a formula over two aggregates. An aggregate that occurs several times is measured once.
+An aggregate that only HAVING or ORDER BY uses is measured too.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Aggregates:
 
 
 def rounding(node: exp.Expr, aggregates: Aggregates, scope: Scope) -> tuple[exp.Expr, int | None]:
-    """The argument of ROUND and its digits; the node itself where it is no ROUND of aggregates."""
+    """The argument of ROUND and its digits; the node itself and None if it is not a ROUND of aggregates."""
     if not isinstance(node, exp.Round) or not aggregates.occur_in(node):
         return node, None
     digits = node.args.get("decimals")
@@ -84,7 +84,7 @@ def rounding(node: exp.Expr, aggregates: Aggregates, scope: Scope) -> tuple[exp.
 
 @dataclass(frozen=True)
 class FormulaParser:
-    """`names` are the values of the SELECT list that HAVING and ORDER BY may refer to."""
+    """Parses formulas. `names` has the values of the SELECT list that HAVING and ORDER BY may refer to."""
 
     aggregates: Aggregates
     scope: Scope
@@ -97,7 +97,7 @@ class FormulaParser:
         return is_named or self.aggregates.occur_in(node)
 
     def formula(self, node: exp.Expr) -> Formula:
-        """The formula of an expression; refuses one that is not made of aggregates and numbers."""
+        """The formula of an expression. Raises if it is not made of aggregates and numbers."""
         if sum(1 for _ in node.walk()) > _LARGEST:
             raise self.scope.refuse("This expression is too long.", "Compute it in parts.", node)
         return self._formula(node)
@@ -126,7 +126,7 @@ class FormulaParser:
             case _ if type(node) in _FUNCTIONS:
                 return Calculation(_FUNCTIONS[type(node)], (self._formula(node.this),))
             case exp.Cast() if node.args["to"].this in _REAL_TYPES:
-                return self._formula(node.this)  # released values are such numbers
+                return self._formula(node.this)  # released values are such numbers already
             case exp.Coalesce(expressions=[default]) if _is_zero(default):
                 return self._formula(node.this)  # a sum over no rows is released as 0 with noise, never NULL
             case exp.Column():
@@ -139,7 +139,7 @@ class FormulaParser:
     def _divisor(self, node: exp.Expr) -> Formula:
         node = node.unnest()
         if isinstance(node, exp.Nullif) and _is_zero(node.expression):
-            node = node.this  # a ratio to 0 has no value with or without it
+            node = node.this  # without NULLIF, a ratio to 0 has no value either
         divisor = self._formula(node)
         if divisor == Number(0.0):
             raise self.scope.refuse("This divides by 0.", "Divide by another number.", node)

@@ -14,7 +14,7 @@ from sqlglot import exp
 from dpxplain.sql.scope import Scope, matching
 
 _ONLY = "A subquery may select columns and filter rows; aggregate in the outer query."
-# Clauses that choose or combine rows by more than a condition on each of them.
+# Clauses that choose or combine rows by more than a condition on each row.
 _CLAUSES = {"group": "GROUP BY", "having": "HAVING", "limit": "LIMIT", "distinct": "DISTINCT"}
 _LARGEST = 300  # nodes of a column's expression: each use of it in another column repeats them all
 _MOST_COPIED = 20_000  # nodes of all these uses together
@@ -22,7 +22,7 @@ _MOST_COPIED = 20_000  # nodes of all these uses together
 
 @dataclass(frozen=True)
 class Relation:
-    """What stands behind FROM: the columns it shows, as expressions over the declared table, and its rows."""
+    """A table or subquery after FROM: its columns, as expressions over the declared table, and its rows."""
 
     columns: Mapping[str, exp.Expr]
     table: exp.From | None
@@ -33,7 +33,7 @@ Relations = Mapping[str, Relation]
 
 
 def inline(tree: exp.Select, scope: Scope) -> exp.Select:
-    """The statement on the declared table itself; `tree` unchanged where it is that already."""
+    """The statement rewritten to read the declared table itself; `tree` unchanged if it already does."""
     clause = tree.args.get("from_")
     relations = _with(tree, scope, {})
     relation = _from(clause, scope, relations)
@@ -58,7 +58,7 @@ def inline(tree: exp.Select, scope: Scope) -> exp.Select:
 
 
 def _with(tree: exp.Select, scope: Scope, known: Relations) -> Relations:
-    """The common table expressions in reach; each sees those before it."""
+    """The common table expressions that the statement can use. Each can use the ones before it."""
     relations = dict(known)
     clause = tree.args.get("with_")
     names: list[str] = []
@@ -75,7 +75,7 @@ def _with(tree: exp.Select, scope: Scope, known: Relations) -> Relations:
 
 
 def _relation(select: exp.Expr, scope: Scope, known: Relations) -> Relation:
-    """What a subquery shows; refuses one that does more than select and filter."""
+    """The relation of a subquery. Raises if it does more than select and filter."""
     if not isinstance(select, exp.Select):
         raise scope.refuse("Expected a SELECT here.", _ONLY, select)
     for name, words in _CLAUSES.items():
@@ -102,7 +102,7 @@ def _relation(select: exp.Expr, scope: Scope, known: Relations) -> Relation:
 
 
 def _from(clause: exp.From | None, scope: Scope, relations: Relations) -> Relation | None:
-    """The relation behind FROM; None for the declared table, and for a name that is refused later."""
+    """The relation after FROM; None for the declared table, and for a name that is refused later."""
     match clause.this if clause is not None else None:
         case exp.Subquery() as subquery:
             return _renamed(_relation(subquery.this, scope, relations), subquery, scope)
@@ -182,7 +182,7 @@ def _check_qualifier(star: exp.Expr, scope: Scope) -> None:
 
 
 def _item(item: exp.Expr, relation: Relation, scope: Scope) -> exp.Expr:
-    """An item of the outer SELECT list; a column keeps the name under which the subquery shows it."""
+    """An item of the outer SELECT list. A column keeps its name from the subquery."""
     column = item.unnest()
     if not isinstance(column, exp.Column) or isinstance(column.this, exp.Star):
         return _substituted(item, relation, scope)
@@ -198,9 +198,9 @@ def _item(item: exp.Expr, relation: Relation, scope: Scope) -> exp.Expr:
 def _substitute_known(
     part: exp.Expr, relation: Relation, scope: Scope, names: tuple[str, ...] | list[str]
 ) -> None:
-    """Replaces the relation's columns in GROUP BY, ORDER BY or HAVING, and leaves names of the SELECT list.
+    """Replaces the relation's columns in GROUP BY, ORDER BY or HAVING, but not names of the SELECT list.
 
-    `names` go first where they are given, as in ORDER BY; otherwise columns do.
+    If `names` are given, as for ORDER BY, they take precedence over columns; otherwise columns do.
     """
     for node in list(part.find_all(exp.Column)):
         if not isinstance(node.this, exp.Identifier):
@@ -225,7 +225,7 @@ def _substituted(node: exp.Expr, relation: Relation, scope: Scope) -> exp.Expr:
 
 
 def _placed(expression: exp.Expr, reference: exp.Expr, scope: Scope) -> exp.Expr:
-    """Copies the expression for use at a reference. A plain column that is refused later is refused there."""
+    """Copies the expression for use at a reference. A later refusal of a plain column points there."""
     if not isinstance(expression, exp.Column):
         scope.copied["nodes"] += sum(1 for _ in expression.walk())
     if scope.copied["nodes"] > _MOST_COPIED:

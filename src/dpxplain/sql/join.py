@@ -1,4 +1,4 @@
-"""Takes joins out of a statement, before it is parsed.
+"""Removes joins from a statement before it is parsed.
 
 `FROM flights f JOIN airlines a ON f.carrier = a.carrier` becomes `FROM flights f`: the columns of the public
 table are derived columns of the data (model/joined_tables.py). An inner join is also a condition on the key.
@@ -46,7 +46,7 @@ def read_joins(source: Source, schema: Schema) -> tuple[Source, tuple[Joined, ..
 
 
 def private_tables(sql: str, schema: Schema) -> tuple[str, ...]:
-    """The private tables that a statement joins: the same ones wherever it reads the declared table."""
+    """The private tables that a statement joins, the same ones wherever it reads the declared table."""
     if not schema.private:
         return ()
     source = read(sql)
@@ -64,7 +64,7 @@ def private_tables(sql: str, schema: Schema) -> tuple[str, ...]:
 
 
 def _check_names(source: Source, table: str) -> None:
-    """Refuses a WITH query that has the declared table's name: which one is joined would be a guess."""
+    """Raises if a WITH query has the declared table's name: which of the two is joined would be unclear."""
     for token, follows, opens in zip(source.tokens, source.tokens[1:], source.tokens[2:], strict=False):
         if follows.token_type is not TokenType.ALIAS or opens.token_type is not TokenType.L_PAREN:
             continue
@@ -76,7 +76,7 @@ def _check_names(source: Source, table: str) -> None:
 
 
 def join_conditions(joins: tuple[Joined, ...], schema: Schema) -> Iterator[Filter]:
-    """What inner joins ask of the key: to be in the public table."""
+    """The conditions of inner joins: the key must be in the public table."""
     for join in joins:
         if join.is_inner and join.table in schema.tables:
             keys = [key for key in schema.tables[join.table].matched[join.on] if key is not None]
@@ -92,7 +92,7 @@ class _Reader:
     at: int = 0
 
     def read(self) -> tuple[tuple[Token, ...], list[list[Joined]]]:
-        """The tokens without joins; and the joins behind each FROM that reads the declared table."""
+        """The tokens without joins, and the joins after each FROM that reads the declared table."""
         tokens: list[Token] = []
         joins: list[list[Joined]] = []
         while self.token is not None:
@@ -137,7 +137,7 @@ class _Reader:
         return token
 
     def table(self, tokens: list[Token]) -> tuple[exp.Identifier, str]:
-        """The table behind FROM and its alias; their tokens are kept."""
+        """The table after FROM and its alias. Keeps their tokens."""
         start = self.at
         name, alias = self._named()
         tokens += self.source.tokens[start : self.at]
@@ -182,7 +182,7 @@ class _Reader:
     def _private(
         self, table: str, place: Token | None, data_alias: str, alias: str, before: list[Joined]
     ) -> Joined:
-        """A join with a private table: by the unit of both, once."""
+        """A join with a private table, which must be by the unit of both tables, and only once."""
         if any(join.table == table for join in before):
             remedy = "Join each private table once."
             raise self._refuse(f"The statement joins {table} twice.", remedy, place)
@@ -215,7 +215,7 @@ class _Reader:
         return table_names[0], self.schema.tables[table_names[0]]
 
     def _columns(self, table: str, declared: PublicTable, on: str) -> Mapping[str, str]:
-        """The declared column for each column of the public table, its key being the data's own."""
+        """The declared column for each column of the public table; for its key, the data's own column."""
         columns = {
             column.joined[1]: name
             for name, column in self.schema.columns.items()
@@ -275,7 +275,7 @@ class _Reader:
         return first, self._identifier()
 
     def _named(self) -> tuple[exp.Identifier, str]:
-        """A table and its alias, or its own name."""
+        """A table and its alias; without an alias, its own name."""
         name = self._identifier()
         if self._is(TokenType.ALIAS) or self.is_name:
             if self._is(TokenType.ALIAS):

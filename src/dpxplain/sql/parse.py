@@ -1,9 +1,9 @@
 """Parses SQL text into a query tree, or refuses it with the place and a remedy. Reads no data.
 
-Answered: one SELECT of group-by columns and of COUNT(*), COUNT(column), SUM(column), AVG(column) or
-arithmetic between them, from the declared table or a subquery that selects and filters, with WHERE, GROUP
-BY (names, aliases or positions), HAVING, ORDER BY and LIMIT. Every GROUP BY column must be selected: rows
-without their label would spend budget on an answer nobody can read.
+Supported is one SELECT of group-by columns and of aggregates such as COUNT(*), COUNT(column), SUM(column) and
+AVG(column), or arithmetic between them. It reads the declared table or a subquery that selects and filters,
+with WHERE, GROUP BY (names, aliases or positions), HAVING, ORDER BY and LIMIT. Every GROUP BY column must be
+selected: without their labels, rows would spend budget on an answer that nobody can read.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _AGGREGATES: dict[type[exp.Expr], MeasuredKind] = {
 }
 
 T = TypeVar("T")
-MOST_EXPRESSIONS = 512  # columns that a statement computes; each is encoded for every row
+MOST_EXPRESSIONS = 512  # computed columns in a statement; each is encoded for every row
 
 
 def parse(sql: str, schema: Schema) -> Statement:
@@ -76,13 +76,13 @@ def parse(sql: str, schema: Schema) -> Statement:
     dpxplain.errors.QueryRefused: line 1, column 13: The function MAX is not supported. A single row \
 decides it, so the answer would be only noise. Ask for QUANTILE_CONT(column, 0.95).
     """
-    text = plain(sql)  # a str subclass could equal another text's cache key
+    text = plain(sql)  # a subclass of str could compare equal to another text in the cache
     if type(text) is not str:
-        read(text)  # refuses it in words
+        read(text)  # raises a refusal that explains the problem
     return _parsed(text, SchemaKey(schema))
 
 
-@lru_cache(maxsize=256)  # one request is parsed when it is admitted, priced, measured and shown
+@lru_cache(maxsize=256)  # a request is parsed several times: when admitted, priced, measured and shown
 def _parsed(sql: str, declared: SchemaKey) -> Statement:
     schema = declared.schema
     source, joins = read_joins(read(sql), schema)
@@ -112,7 +112,7 @@ def _parsed(sql: str, declared: SchemaKey) -> Statement:
 
 
 def _check_expressions(queries: Sequence[Query], scope: Scope) -> None:
-    """Refuses more computed columns than an engine takes well in one statement."""
+    """Raises if there are more computed columns than an engine can handle well in one statement."""
     computed = {name for query in queries for name in expressions(query, scope.schema)}
     if len(computed) > MOST_EXPRESSIONS:
         raise scope.refuse(
@@ -134,7 +134,7 @@ def parse_condition(text: str, schema: Schema) -> Filter:
     >>> parse_condition("sex <> 'F'", schema)
     Comparison(column='sex', operator='<>', value='F')
     """
-    # In parentheses no further clause can follow.
+    # Inside parentheses no further clause can follow.
     before = f"SELECT COUNT(*) FROM {quoted_name(schema.table.name)} WHERE ("
     try:
         statement = parse(f"{before}{text}\n)", schema)
@@ -250,7 +250,7 @@ def _persons(node: exp.Distinct, condition: exp.Expr | None, scope: Scope) -> Ag
 
 
 def _numeric(kind: MeasuredKind, column: str, at: exp.Expr, scope: Scope) -> str:
-    """The column to be summed: one with bounds, or the numbers of one with whole numbers or booleans."""
+    """The column to sum: a column with bounds, or whole numbers or booleans converted to numbers."""
     declared = scope.schema.column(column)
     if declared.is_summable:
         return column
@@ -296,7 +296,7 @@ def _group(tree: exp.Select, scope: Scope, outputs: tuple[Output, ...]) -> tuple
 
 
 def _group_column(item: exp.Expr, scope: Scope, outputs: tuple[Output, ...]) -> str:
-    """The column of a position, a declared column or an alias; columns go first, as in standard SQL."""
+    """The column that a position, column name or alias means. Columns take precedence, as in standard SQL."""
     if isinstance(item, exp.Literal):
         output = outputs[_position(item, scope, outputs)]
     else:
@@ -322,7 +322,7 @@ def _order(tree: exp.Select, outputs: tuple[Output, ...], parser: FormulaParser)
 
 
 def _ordered_output(item: exp.Expr, outputs: tuple[Output, ...], parser: FormulaParser) -> int | Formula:
-    """The output of a position, a name, a selected column or a value; names go first. Or a further value."""
+    """The output that a position, name, column or value means, or a new value. Names take precedence."""
     scope, names = parser.scope, [output.name for output in outputs]
     if isinstance(item, exp.Literal):
         return _position(item, scope, outputs)

@@ -1,8 +1,8 @@
 """Renders query trees as SQL over the encoded table, with every value bound as a parameter.
 
-The encoded table has, for the i-th declared column, `code_i` if it is discrete (0 outside the domain),
-`units_i` if it has bounds (fixed point, clamped, NULL for NULL and NaN) and `value_i` if it has only
-edges. A value outside the domain is unknown to a filter: it satisfies neither a condition nor its negation.
+For the i-th declared column, the encoded table has `code_i` if it is discrete (0 outside the domain),
+`units_i` if it has bounds (fixed point, clamped, NULL for NULL and NaN) and `value_i` if it has only edges. A
+value outside the domain is unknown to a filter: it satisfies neither a condition nor its negation.
 """
 
 from __future__ import annotations
@@ -62,16 +62,16 @@ _OPERATORS: dict[str, type[exp.Binary]] = {
 }
 
 
-_ADDED = ("count", "total")  # the outputs of a grouped SELECT that are no keys
+_ADDED = ("count", "total")  # the outputs of a grouped SELECT that are not keys
 
-_FEW_SETS = 32  # GROUPING SETS of 40 columns take Spark three times as long as numbered cells
-_MOST_CELL_NUMBERS = 2**31 - 1  # of a 32-bit integer
+_FEW_SETS = 32  # for 40 columns, GROUPING SETS take Spark three times as long as numbered cells
+_MOST_CELL_NUMBERS = 2**31 - 1  # the largest 32-bit integer
 
 _ORDERINGS: dict[str, Callable[[Any, Any], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 def expressions(query: Query, schema: Schema) -> list[str]:
-    """The columns of a query that are expressions of its own, not declared."""
+    """The names of the query's own expressions: columns that it uses and that are not declared."""
     measured = [] if query.aggregate.column is None else [query.aggregate.column]
     names = dict.fromkeys([*query.group_by, *measured, *sorted(filter_columns(query.where))])
     return [name for name in names if name not in schema.columns]
@@ -85,7 +85,7 @@ class Rendered:
     parameters: Parameters
 
     def sql(self, dialect: str, placeholder: Callable[[int], str]) -> str:
-        """SQL text of one dialect, which says how a parameter is referred to by its number."""
+        """The SQL text in one dialect; `placeholder` writes a reference to the parameter with a number."""
 
         def placed(node: exp.Expr) -> exp.Expr:
             if isinstance(node, exp.Placeholder):
@@ -112,10 +112,10 @@ def fits_condensed(query: Query, schema: Schema) -> bool:
 
 
 def condensed_columns(schema: Schema) -> tuple[list[str], dict[str, str]]:
-    """The codes that the condensed table is grouped by, and its further columns with their expressions.
+    """The codes that the condensed table is grouped by, and its other columns with their expressions.
 
-    Rows that agree in all codes are kept once, with their number and, per numeric column, how many have a
-    value and what the values add up to.
+    Rows that agree in all codes become one row, with their number and, for each numeric column, the number
+    and the sum of its values.
     """
     counts = {"rows": "COUNT(*)"}
     for number, column in enumerate(schema.columns.values()):
@@ -138,7 +138,7 @@ def grouped_select(
 ) -> Rendered:
     """One pass of GROUPING SETS: (group-by columns + subset) for every subset.
 
-    With `has_known` the table has a column of its own that is counted where the measured one has a value.
+    With `has_known` the table has an extra column to count, not NULL where the measured column has a value.
     """
     parameters = parameters or Parameters()
     attributes = list(dict.fromkeys(name for subset in subsets for name in subset))
@@ -181,7 +181,7 @@ def grouped_select(
 
 
 def regrouped_select(cells: Rendered, table: str) -> Rendered:
-    """Adds up cells whose codes have become equal; `table` has them under the names of their outputs."""
+    """Adds up cells that now have equal codes. `table` has the cells, under the names of their outputs."""
     names = cells.tree.named_selects
     keys = [exp.column(name) for name in names if name not in _ADDED]
     sums = [exp.alias_(_sum(name), name, copy=False) for name in names if name in _ADDED]
@@ -190,7 +190,7 @@ def regrouped_select(cells: Rendered, table: str) -> Rendered:
 
 
 def suits_row_cells(query: Query, schema: Schema, subsets: Sequence[tuple[str, ...]]) -> bool:
-    """Whether the subsets are many and their cells can be numbered, for dialects that prefer that."""
+    """Whether there are many subsets and their cells can be numbered, for dialects that prefer this."""
     if len(subsets) <= _FEW_SETS or query.aggregate.kind in ("persons", "quantile"):
         return False
     return cell_number((), subsets, code_sizes(schema, subsets)) <= _MOST_CELL_NUMBERS
@@ -210,9 +210,9 @@ def row_cells_select(
     has_known: bool = False,
     parameters: Parameters | None = None,
 ) -> Rendered:
-    """Each row once per subset: the number of its cell (`cell_starts`), the counted and the added value.
+    """Each row once per subset: its cell's number (`cell_starts`), and the values to count and to add up.
 
-    Read by `cells_select`. `has_known` as for `grouped_select`.
+    `cells_select` reads the result. `has_known` is the same as for `grouped_select`.
     """
     parameters, sizes = parameters or Parameters(), code_sizes(schema, subsets)
     numbers = [
@@ -242,7 +242,7 @@ def cells_select(row_cells: Rendered, table: str) -> Rendered:
 
 
 def _cell_number(schema: Schema, subset: tuple[str, ...], sizes: Mapping[str, int], start: int) -> exp.Expr:
-    """The number of a row's cell: its codes as digits of a number, the last one the fastest."""
+    """The number of a row's cell: its codes are the digits, with the last column as the lowest digit."""
     number: exp.Expr = exp.Literal.number(start)
     stride = 1
     for name in reversed(subset):
@@ -262,7 +262,7 @@ def row_select(
     condensed: bool = False,
     parameters: Parameters | None = None,
 ) -> Rendered:
-    """The rows themselves, as codes and as what each adds to its cells' count and total; never NULL."""
+    """The rows themselves: their codes, and what each adds to its cells' count and total; never NULL."""
     parameters = parameters or Parameters()
     measured = query.aggregate.column
     number = None if measured is None else column_number(schema, measured)
@@ -293,9 +293,9 @@ def _bin(aggregate: Histogram, schema: Schema) -> exp.Expr:
 
 
 def _added(query: Query, schema: Schema, condensed: bool) -> exp.Expr:
-    """What a row adds to the total: its value in grid units, or the square of it around the middle.
+    """What a row adds to the total: its value in grid units or, for variances, the square around the middle.
 
-    A square is of (2x − low − high) in whole multiples of the grid's coarseness, so that sums are exact.
+    The square is of (2x − low − high) in whole multiples of the grid's coarseness, so that sums are exact.
     """
     assert query.aggregate.column is not None
     number = column_number(schema, query.aggregate.column)
@@ -303,7 +303,7 @@ def _added(query: Query, schema: Schema, condensed: bool) -> exp.Expr:
         return exp.column(f"{'sum' if condensed else 'units'}_{number}")
     grid = schema.column(query.aggregate.column).grid
     twice = f"ABS(2 * CAST(units_{number} AS BIGINT) - ({grid.low + grid.high}))"
-    # Half away from zero, in whole numbers only, which every engine divides alike.
+    # Rounds half away from zero, in whole numbers only, because every engine divides these alike.
     coarse = f"((2 * {twice} + {grid.coarseness}) // {2 * grid.coarseness})"
     return exp.maybe_parse(f"{coarse} * {coarse}", dialect=DIALECT)
 
@@ -316,7 +316,7 @@ def _select(
     *,
     condensed: bool,
 ) -> exp.Select:
-    """The outputs over the table's rows that the query's filter admits."""
+    """SELECT of the outputs, over the rows that the query's filter admits."""
     table = exp.to_table(CONDENSED if condensed else DERIVED if expressions(query, schema) else ENCODED)
     select = exp.select(*outputs, copy=False).from_(table, copy=False)
     if query.where is not None:
@@ -329,7 +329,7 @@ def _sum(column: str) -> exp.Cast:
 
 
 def _counted_value(query: Query, schema: Schema, has_known: bool) -> exp.Expr:
-    """What a pass counts: the column that was added for it, if there is one, or what COUNT counts."""
+    """What a pass counts: the extra column of `has_known`, or else what COUNT counts."""
     measured = query.aggregate.column
     if has_known and measured is not None:
         return exp.column(f"known_{column_number(schema, measured)}")
@@ -391,7 +391,7 @@ class _Conditions:
             return exp.paren(exp.column(pick(self.schema, name)).is_(exp.null()))
         code = exp.Nullif(this=exp.column(code_column(self.schema, name)), expression=exp.Literal.number(0))
         domain = self.schema.domain(name)
-        if None not in domain:  # an undeclared value, NULL included, reads as NULL
+        if None not in domain:  # every undeclared value, including NULL, reads as NULL
             return exp.paren(code.is_(exp.null()))
         return exp.paren(exp.EQ(this=code, expression=exp.Literal.number(domain.index(None) + 1)))
 
@@ -409,7 +409,7 @@ class _Conditions:
         matching = [
             v for v in domain if v is not None and _ORDERINGS[operator](comparable(v), comparable(value))
         ]
-        # An ordered comparison on whole-number categories is the set of declared values it admits.
+        # An ordered comparison of whole-number categories becomes the set of declared values that it admits.
         tests = [
             exp.EQ(this=_declared_or_null(self.schema, name), expression=self._bind(domain.index(v) + 1))
             for v in matching
@@ -420,12 +420,12 @@ class _Conditions:
         return exp.or_(*tests) if tests else never
 
     def _compare_units(self, name: str, operator: str, value: Literal_) -> exp.Condition:
-        """Compare fixed-point units with an exact threshold, so that no rounding is involved."""
+        """Compares fixed-point units with an exact threshold, so that no rounding is involved."""
         units = exp.column(units_column(self.schema, name))
         exact = Fraction(str(value)) / self.schema.column(name).grid.step
         below, above = math.floor(exact), math.ceil(exact)
         if operator in ("=", "<>") and below != above:
-            # No value on the grid equals it: false (or true), but still unknown for NULL.
+            # No value on the grid equals the literal: false for = (true for <>), but still unknown for NULL.
             operator = {"=": "<", "<>": ">="}[operator]
             below = above = self.schema.column(name).grid.low
         threshold = below if operator in ("<=", ">") else above
@@ -433,7 +433,7 @@ class _Conditions:
 
 
 def _number_of(value: Literal_) -> float:
-    """A literal as the number that the encoded column has for it."""
+    """The literal as a number in the encoded column's terms."""
     return position(value) if isinstance(value, date) else float(value)
 
 
@@ -442,7 +442,7 @@ def _within_64_bits(threshold: int) -> int:
 
 
 def narrowing(sql: str, schema: Schema) -> Callable[[str], str]:
-    """The statement with one more condition, to drill down into a predicate; a new query with its own price.
+    """A function that adds a condition to the statement, to drill down; the result is a new, priced query.
 
     >>> schema = Schema.load({"table": {"name": "t"}, "privacy": {"rho": 1.0},
     ...     "columns": {"sex": {"values": ["F", "M"]}, "age": {"bounds": [0, 100]}}})
@@ -453,6 +453,6 @@ def narrowing(sql: str, schema: Schema) -> Callable[[str], str]:
     source = read(sql)
     tree = grow(source)
     assert isinstance(tree, exp.Select)
-    # On the declared table itself: a subquery may hide the column that the condition is about.
+    # Rewritten to the declared table: a subquery may hide the column that the condition is about.
     statement = inline(tree, Scope(source, schema))
     return lambda condition: statement.where(condition, dialect=DIALECT).sql(dialect=DIALECT)

@@ -29,7 +29,7 @@ _LISTED = 5  # declared values listed in a refusal
 
 @dataclass(frozen=True)
 class Joined:
-    """A public table that a statement joins, and the declared column for each column of it."""
+    """A joined table, and the declared column for each of its columns."""
 
     table: str
     alias: str
@@ -47,13 +47,13 @@ class Scope:
     qualifiers: tuple[str, ...] = ()  # names that may stand before a column: the table's, its alias
     joins: tuple[Joined, ...] = ()
     copied: Counter[str] = field(default_factory=Counter)
-    """The nodes that were copied into the statement so far, one count for all its subqueries."""
+    """How many nodes were copied into the statement so far; one count for all its subqueries."""
 
     def refuse(self, problem: str, remedy: str, at: Place = None) -> QueryRefused:
         return self.source.refuse(problem, remedy, at)
 
     def refuse_unit(self, at: Place) -> QueryRefused:
-        """The refusal of the privacy unit's column where a column is read."""
+        """The refusal of the privacy unit where a column is read."""
         unit = self.schema.privacy.unit
         return self.refuse(
             f"{unit} identifies the people being protected, so a query cannot group by it or read it.",
@@ -68,7 +68,7 @@ class Scope:
     def resolve(
         self, node: exp.Expr, columns: Iterable[str], *, otherwise: str = "", place: str = "in the schema"
     ) -> str:
-        """The one of the columns that a node names, or a refusal that ends with `otherwise`."""
+        """The column, among `columns`, that a node names, or a refusal that ends with `otherwise`."""
         if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
             raise self.refuse("Expected a column here.", otherwise or "Name a column of the schema.", node)
         qualifier, listed = node.args.get("table"), list(columns)
@@ -93,7 +93,7 @@ class Scope:
         raise self.refuse(problem, f"{suggest(node.name, listed)} {otherwise}".strip(), node.this)
 
     def _public_column(self, node: exp.Column, qualifier: exp.Expr | None, listed: list[str]) -> str | None:
-        """The column that a name stands for in a joined public table; the data's own columns go first."""
+        """The column that a name means in a joined public table. The data's own columns take precedence."""
         if qualifier is None and matching(node.this, listed):
             return None
         candidates = []
@@ -116,7 +116,7 @@ class Scope:
         return name
 
     def literal(self, column: str, operator: Operator, node: exp.Expr) -> Literal_:
-        """A literal in the form the column's values have, or a refusal if it never fits them."""
+        """The literal in the form of the column's values, or a refusal if it cannot equal any."""
         declaration = self.schema.column(column)
         if declaration.is_temporal:
             return self._moment_literal(column, declaration, operator, node)
@@ -143,7 +143,7 @@ class Scope:
             return self._labelled(column, operator, labelled, node)
         text = self.source.sql[slice(*self.source.span(node))]
         problem = f"{text} is not one of the values of {column}, so nothing could match it."
-        texts = [v for v in plain_values if isinstance(v, str)]  # similar digits do not make numbers near
+        texts = [v for v in plain_values if isinstance(v, str)]  # similar digits are not near numbers
         raise self.refuse(problem, suggest(str(value), texts, otherwise=listing(plain_values)), node)
 
     def _labelled(
@@ -157,11 +157,11 @@ class Scope:
         if value is None:
             test = "IS NULL" if operator == "=" else "IS NOT NULL"
             raise self.refuse(f"This is the label of NULL in {column}.", f"Write {column} {test}.", node)
-        assert isinstance(value, str | int | bool)  # bins and dates are compared before
+        assert isinstance(value, str | int | bool)  # bins and dates were handled before
         return value
 
     def _moment_literal(self, column: str, declared: Column, operator: Operator, node: exp.Expr) -> date:
-        """A date or timestamp in the form that the column's own have."""
+        """A date or timestamp in the form of the column's values."""
         inner = node.this if isinstance(node, exp.Cast) else node
         text = str(inner.this) if isinstance(inner, exp.Literal) and inner.args.get("is_string") else ""
         listed = [
@@ -199,14 +199,14 @@ class Scope:
 
 
 def is_literal(node: exp.Expr) -> bool:
-    """A number, text, TRUE, FALSE or NULL, or a date written as DATE '2025-01-31'."""
+    """Whether a node is a number, text, TRUE, FALSE or NULL, or a date written as DATE '2025-01-31'."""
     is_date = type(node) is exp.Cast and node.to.this.name in ("DATE", "TIMESTAMP", "TIMESTAMPNTZ")
     is_text = is_date and isinstance(node.this, exp.Literal) and bool(node.this.args.get("is_string"))
     return is_text or isinstance(node, exp.Literal | exp.Boolean | exp.Null | exp.Neg)
 
 
 def number(text: str) -> int | float | None:
-    """A number as an int where it is whole, so that 30, 30.0 and 3e1 are one; None if not finite.
+    """The number; as an int if it is whole, so that 30, 30.0 and 3e1 are the same; None if it is not finite.
 
     >>> number("30.0"), number("-2.5"), number("1e999")
     (30, -2.5, None)
@@ -220,7 +220,7 @@ def number(text: str) -> int | float | None:
 
 
 def matching(name: exp.Identifier, candidates: Iterable[str]) -> list[str]:
-    """The candidates that a name matches: the exact one, else those equal in any case unless it is quoted."""
+    """The candidates that a name matches: the exact one, or else, unless it is quoted, those in any case."""
     listed = list(candidates)
     if name.name in listed:
         return [name.name]

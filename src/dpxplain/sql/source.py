@@ -18,9 +18,9 @@ from dpxplain.errors import QueryRefused
 from dpxplain.sql.vocabulary import GRAMMAR, STATEMENTS, advice
 
 DIALECT = Dialect.get_or_raise("duckdb")  # the most permissive about names and spellings
-# Generous for people, small enough that neither the parser nor an engine is put under strain.
+# Long enough for people, short enough not to strain the parser or an engine.
 LONGEST_TEXT = 20_000
-# sqlglot descends about twenty Python frames for each parenthesis; this stays far below the limit.
+# sqlglot uses about twenty Python frames per parenthesis; this stays far below Python's limit.
 DEEPEST_NESTING = 25
 
 Place: TypeAlias = exp.Expr | Token | tuple[int, int] | None
@@ -138,13 +138,13 @@ def _tokens(sql: str) -> list[Token]:
 
 
 def _last_opening(sql: str) -> int:
-    """Where the last comment or quotation mark begins; -1 without any."""
+    """The offset of the last comment or quotation mark; -1 if there is none."""
     comment = sql.rfind("/*")
     return comment if comment > sql.rfind("*/") else max(sql.rfind(mark) for mark in "\"'$")
 
 
 def _one_statement(sql: str, tokens: list[Token]) -> tuple[Token, ...]:
-    """The tokens of the only statement; refuses empty text, a second statement and other verbs."""
+    """The tokens of the only statement. Raises for empty text, a second statement and other verbs."""
     source = Source(sql)
     stops = [i for i, t in enumerate(tokens) if t.token_type is TokenType.SEMICOLON]
     first = tokens[: stops[0]] if stops else tokens

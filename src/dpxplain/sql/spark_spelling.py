@@ -1,4 +1,4 @@
-"""What Spark's SQL has another spelling for than sqlglot knows of."""
+"""Rewrites SQL that sqlglot cannot write the way Spark needs it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _HALF = 15  # bits
 
 
 def for_spark(node: exp.Expr) -> exp.Expr:
-    """The node as Spark needs it; any other as it is."""
+    """The node as Spark needs it; unchanged if Spark has no other spelling."""
     if isinstance(node, exp.Anonymous) and node.name == "GROUPING":
         return _grouping(node)
     if isinstance(node, exp.Cast) and isinstance(node.this, exp.Sum):
@@ -17,17 +17,17 @@ def for_spark(node: exp.Expr) -> exp.Expr:
 
 
 def _grouping(node: exp.Anonymous) -> exp.Expr:
-    """The bits of several columns, of which Spark's GROUPING takes one."""
+    """The GROUPING bits of several columns, one call per column, because Spark's GROUPING takes only one."""
     last = len(node.expressions) - 1
     bits = [f"GROUPING({column.name}) * {1 << last - i}L" for i, column in enumerate(node.expressions)]
     return exp.Var(this=f"({' + '.join(bits)})")
 
 
 def _total(value: str) -> str:
-    """A sum of 64-bit integers that ends at the largest or smallest of them.
+    """A sum of 64-bit integers that stops at the largest or smallest 64-bit integer.
 
-    Spark's SUM overflows without a word, or with an error in ANSI mode, which would depend on the data. A sum
-    that is cut off changes by no more than its parts do, so that sensitivities hold.
+    Spark's SUM wraps around silently or, in ANSI mode, raises an error that would depend on the data. A
+    clamped sum changes by no more than its parts do, so sensitivities hold.
     """
     value = f"CAST({value} AS BIGINT)"
     high = f"CAST(COALESCE(SUM(SHIFTRIGHT({value}, {_HALF})), 0L) AS DECIMAL(38, 0))"

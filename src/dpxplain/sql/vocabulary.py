@@ -1,8 +1,6 @@
-"""The vocabulary of SQL: the words and syntax nodes that expressions may use, and the remedy for each
-refused word.
+"""The vocabulary of SQL: the words and syntax nodes that expressions may use, and remedies for refused words.
 
-Remedies only make refusals helpful: a word that is missing here is refused too, because `admit` works by
-allow-lists.
+Remedies only make refusals helpful. A word without one is refused too, because `admit` works by allow-lists.
 """
 
 from __future__ import annotations
@@ -66,7 +64,7 @@ _LOCK = ("FOR", "Leave it out: you can only read the data.")
 _TICKS = ("A backtick", 'Quote names with double quotes: "column".')
 _ALL = ("ALL", "Leave it out, and name the columns.")
 
-# By "previous word", "word next" or the word alone; {} stands for the word.
+# Keys are "previous word", "word next" or the word alone; {} stands for the word.
 WORDS: dict[str, tuple[str, str]] = {
     "QUALIFY": ("QUALIFY", "Leave it out and filter the answer afterwards, which is free."),
     "WITH": ("WITH here", "Begin the statement with it: WITH name AS (SELECT ...) SELECT ..."),
@@ -141,7 +139,7 @@ def advice(previous: str, word: str, following: str) -> tuple[str, str] | None:
     return f"There is no function {word} here.", _FUNCTION
 
 
-# Functions people try, and the way round each.
+# Functions that people try, and what to write instead.
 REFUSED_FUNCTIONS: dict[str, str] = {
     "MIN": "A single row decides it, so the answer would be only noise. Ask for QUANTILE_CONT(column, 0.05).",
     "MAX": "A single row decides it, so the answer would be only noise. Ask for QUANTILE_CONT(column, 0.95).",
@@ -176,8 +174,8 @@ FUNCTIONS: dict[type[exp.Expr], Function] = {
     exp.Trim: "trim",
     exp.Upper: "upper",
 }
-# How many arguments each may have; any number where it is not listed. DuckDB knows further forms, such as
-# TRIM(text, characters), whose values would not be those that were inferred.
+# How many arguments each function may have; any number if it is not listed. DuckDB has further forms, such as
+# TRIM(text, characters), whose values would differ from the inferred ones.
 ARGUMENTS: dict[Function, tuple[int, ...]] = {
     **dict.fromkeys(("abs", "ceil", "floor", "sign", "length", "lower", "upper", "trim"), (1,)),
     "round": (1, 2),
@@ -228,7 +226,7 @@ _TYPES = {
 }
 _UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
 INTERVAL_UNITS = (*_UNITS, *(f"{unit}s" for unit in _UNITS))
-# sqlglot reads the first span of a text and drops what else is in it, so only these are admitted.
+# sqlglot reads the first span of a text and drops the rest, so only texts with a single span are admitted.
 _AMOUNT = re.compile(r"-?[0-9]{1,12}\Z")
 _SPAN = re.compile(rf"-?[0-9]{{1,12}} *({'|'.join(INTERVAL_UNITS)})\Z", re.IGNORECASE)
 
@@ -256,7 +254,7 @@ NODES: dict[type[exp.Expr], set[str]] = {
 
 
 def is_expression_word(tokens: Sequence[Token], i: int) -> bool:
-    """Whether a token is an operator, a function's name, a type or a date's part, at a place for one."""
+    """Whether a token is an operator, a function's name, a type or a part of a date, where it may occur."""
     word, kind = tokens[i].text.upper(), tokens[i].token_type
     before = tokens[i - 1] if i else None
     after = tokens[i + 1] if i + 1 < len(tokens) else None

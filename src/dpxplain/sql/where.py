@@ -1,8 +1,8 @@
 """Parses WHERE into a filter tree in canonical form.
 
-The literal stands on the right, BETWEEN is two comparisons, AND and OR are flat, a double NOT is gone,
-an IN list is in order without repeats, and IN with one value is `=`. Parts keep the order they are
-written in.
+The literal is on the right, BETWEEN becomes two comparisons, AND and OR are flat, a double NOT is removed, an
+IN list is sorted without repeats, and IN with one value becomes `=`. Parts keep the order in which they are
+written.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def condition(node: exp.Expr, scope: Scope) -> Filter:
 
 
 def _expression(node: exp.Expr, scope: Scope) -> Filter:
-    """A condition on more than one plain column, as a column of its own that is TRUE where it holds."""
+    """A condition that does not compare one plain column, as a new column that is TRUE where it holds."""
     if is_literal(node):
         raise scope.refuse("This is not a condition.", _COMPARE, node)
     name = column_name(node, scope)
@@ -64,7 +64,7 @@ def _expression(node: exp.Expr, scope: Scope) -> Filter:
 
 
 def _is_plain(*nodes: exp.Expr) -> bool:
-    """One column beside literals, which is compared in the form that the column is encoded in."""
+    """Whether the nodes are one column and literals, which can be compared in the column's encoded form."""
     column, *literals = nodes
     return isinstance(column, exp.Column) and all(is_literal(literal) for literal in literals)
 
@@ -82,13 +82,13 @@ def any_of(parts: Iterable[Filter]) -> Filter:
 
 
 def none_of(part: Filter) -> Filter:
-    """NOT; twice is nothing, in three-valued logic too."""
+    """NOT. A double NOT cancels out, in three-valued logic too."""
     return part.part if isinstance(part, Not) else Not(part)
 
 
 def one_of(column: str, values: Iterable[Literal_]) -> Filter:
-    """IN, as a set in order."""
-    distinct = sorted(set(values))  # values of one column are of one kind
+    """IN, with its values sorted and without repeats."""
+    distinct = sorted(set(values))  # all values of a column have one kind, so they can be sorted
     return Comparison(column, "=", distinct[0]) if len(distinct) == 1 else Membership(column, tuple(distinct))
 
 
@@ -100,7 +100,7 @@ def _comparison(node: exp.Expr, scope: Scope) -> Filter:
     if is_literal(left):
         left, right, operator = right, left, _FLIPPED[operator]
     if isinstance(right, exp.Column):
-        # Text without its quotation marks reads as a column.
+        # Text without quotation marks is read as a column.
         scope.column(right, otherwise=f"If you mean text, write '{right.name}'.")
     if not _is_plain(left, right):
         is_itself = operator == "=" and isinstance(right, exp.Boolean) and right.this
@@ -132,7 +132,7 @@ def _in(node: exp.In, scope: Scope) -> Filter:
 
 
 def _like(node: exp.Expr, scope: Scope) -> Filter:
-    """The declared values that match a pattern: LIKE is IN."""
+    """LIKE as IN: the declared values that match the pattern."""
     inner = node.this.unnest()
     name = column_name(inner, scope)
     texts = [value for value in scope.schema.column(name).values or () if isinstance(value, str)]

@@ -246,10 +246,10 @@ def verify(_caller: Curator, server: ServerDep, head: Head = None, full: Full = 
     A long log is checked only from the last verified record on, unless `full`.
     """
     ledger, key, since = server.ledger, server.ledger.recovery.verification_key, None
-    with suppress(BadRequest):  # an unreadable note counts as none
+    with suppress(BadRequest):  # an unreadable file counts as none
         since = None if full or key is None else last_verified(key, ledger.anchor())
     report = ledger.verify_audit(head or None, since=since, full=full or None)
-    with suppress(BadRequest):  # without a note the next process verifies the whole log
+    with suppress(BadRequest):  # without the file, the next process verifies the whole log
         if key is not None:
             remember_verified(key, ledger.verified)
     return JSONResponse(asdict(report) | {"intact": report.intact})

@@ -194,7 +194,7 @@ def unshare(access: AccessDep, caller: Curator, body: ShareBody) -> Any:
 
 
 def _note(access: DatasetAccess, details: dict[str, Any]) -> None:
-    """Write into the audit log what will be looked at; the record holds no true values."""
+    """Records in the audit log what will be looked at. The record holds no true values."""
     access.server.ledger.note(access.server.actor(access.caller), TRUTH_VIEWED, access.name, details)
 
 
@@ -220,7 +220,7 @@ def _allowances(access: DatasetAccess) -> list[dict[str, Any]]:
 
 
 def _requests(access: DatasetAccess, analyst: str | None) -> dict[str, Any]:
-    """Waiting requests of all, or of one analyst without the ids, which count everybody's requests."""
+    """Waiting requests of everybody, or of one analyst without ids, which count everybody's requests."""
     waiting = access.server.ledger.analysts.requests(access.name)
     records = [asdict(request) for request in waiting if analyst in (None, request.analyst)]
     if analyst is not None:

@@ -183,7 +183,7 @@ async def jobs(access: AccessDep) -> Any:
         own_jobs = server.ledger.jobs.of_owner(access.caller.name, access.name)
         return JSONResponse(JobList(jobs=[line(job) for job in own_jobs]))
 
-    return await access.plan(listed)  # requests may be long, and take turns with those of others
+    return await access.plan(listed)  # in the planning pool, because requests may be long
 
 
 @router.get("/jobs/{job}", responses={**answers(JobPayload, "Ended.", 409, 503), **_GOING_ON})
@@ -212,7 +212,7 @@ async def cancel(request: Request, server: ServerDep, caller: AnyCaller, job: Ow
 
 
 async def _start_job(access: DatasetAccess, body: Prepare | Explain, wait: float, form: Shown) -> Response:
-    """Plan and start a job; a request that the plan refuses never becomes a job."""
+    """Plans and starts a job. A request that the plan refuses never becomes a job."""
     jobs = access.server.jobs
     planned = await access.plan(lambda: _plan_affordable(access, body))
 
@@ -220,7 +220,7 @@ async def _start_job(access: DatasetAccess, body: Prepare | Explain, wait: float
         return _show(access, body, planned, access.measuring_dataset(task), form)
 
     kind = "prepare" if isinstance(body, Prepare) else "explain"
-    # In ρ: the same ε could be another ρ after a change of the declared δ.
+    # In ρ, because the same ε could be another ρ after the declared δ changes.
     priced = body.model_copy(update={"rho": _asked_rho(body, planned)})
     request = priced.model_dump(mode="json", exclude={"epsilon"})
     id = await run_sync(jobs.start, access.name, access.caller.name, kind, request, work)
@@ -233,7 +233,7 @@ async def _start_job(access: DatasetAccess, body: Prepare | Explain, wait: float
 
 
 def _asked_rho(body: Prepare | Explain, planned: Planned) -> float | None:
-    """The price in ρ that was asked for; None where an explanation is read from what is prepared."""
+    """The requested price in ρ; None if an explanation is computed from a preparation."""
     if body.epsilon is None:
         return body.rho
     return planned.plan.rho if isinstance(planned, PlannedPreparation) else planned.plan.terms.rho
@@ -264,7 +264,7 @@ def _plan_affordable(access: DatasetAccess, body: Prepare | Explain) -> Planned:
 def _show(
     access: DatasetAccess, body: Prepare | Explain, planned: Planned, dataset: OpenDataset | None, form: Shown
 ) -> translate.Payload:
-    """Run the plan and show its result; without a data set to measure in, only a stored or free one."""
+    """Runs the plan and shows its result. Without `dataset`, only a stored or free result is possible."""
     result = planned.run(dataset)
     if form == "release":
         return translate.show_release(result)
@@ -278,7 +278,7 @@ def _show(
 
 
 async def _job_response(access: DatasetAccess, id: str, form: Shown) -> Response:
-    """The job's state, and its result from this process's memory or from what is stored."""
+    """The job's state, and its result from this process's memory or from the stored release."""
     jobs = access.server.jobs
     job = await run_sync(jobs.get, id)
     local, charge, state, error = jobs.local(id), 0.0, job.state, job.error
@@ -290,7 +290,7 @@ async def _job_response(access: DatasetAccess, id: str, form: Shown) -> Response
     if state == "lost":
         entry = None if job.entry is None else await run_sync(access.account.at_row, access.name, job.entry)
         release = None if entry is None else await run_sync(access.ledger.get, access.name, entry.id)
-        # Its process may have stored the release, and ended before it stored the job's state.
+        # Its process may have stored the release and ended before it could store the job's state.
         state, error = ("done", None) if release is not None else ("lost", lost().shape)
     result: translate.Payload | None = None
     if state == "done":
@@ -318,7 +318,7 @@ def _has_form(result: Mapping[str, Any] | None, form: Shown) -> bool:
 
 
 async def _stored_result(access: DatasetAccess, job: Job, charge: float, form: Shown) -> translate.Payload:
-    """A finished job's result, made anew from the stored release; free."""
+    """A finished job's result, rebuilt from the stored release. Free."""
     body: Prepare | Explain = (Prepare if job.kind == "prepare" else Explain).model_validate(job.request)
 
     def work() -> translate.Payload:

@@ -55,7 +55,7 @@ async def index(request: Request, server: ServerDep) -> Response:
     return FileResponse(built) if built.is_file() else HTMLResponse(_MISSING)
 
 
-# Both are open to everybody and not limited in number, so they are written once, not for each request.
+# Both are open to everybody and have no rate limit, so they are rendered once, not for each request.
 
 
 @router.get(f"{PREFIX}/openapi.json")

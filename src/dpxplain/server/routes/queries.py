@@ -105,7 +105,7 @@ def dataset(access: AccessDep) -> Any:
     role: Literal["analyst", "curator"] = "curator" if access.caller.is_curator else "analyst"
     details = catalog.details(access.dataset.schema, access.account.budget(access.name), role)
     details["failures"] = access.failure_count()
-    with suppress(DataChanged):  # the declarations are shown all the same
+    with suppress(DataChanged):  # the declarations are shown anyway
         details["quality"] = _latest_release(access, "quality")
     return JSONResponse(details)
 
@@ -156,7 +156,7 @@ async def query(access: AccessDep, body: Ask, form: AskForm = "shown") -> Any:
         return JSONResponse(translate.show_answer(session, answer, access.place, body.chart_width, form=form))
 
     def find_stored() -> tuple[PlannedQuery, Response | None]:
-        """The plan, and the stored answer where there is one."""
+        """The plan, and the stored answer if there is one."""
         planned = _plan(access, body)
         stored = planned.find()
         if stored is None:
@@ -220,7 +220,7 @@ async def history(
             return access.account.history_page(access.name, before, limit)
         return search_history(partial(access.account.history_page, access.name), find, before, limit)
 
-    # In the planning pool, so that a caller who reads many pages takes turns with the others.
+    # In the planning pool, so that a caller who reads many pages takes turns with other callers.
     failures, name = access.server.ledger.failures, access.name
     return await access.plan(
         lambda: JSONResponse(history_payload(page(), failures.cancelled(name), failures.kept(name)))
@@ -271,7 +271,7 @@ def _check_size(access: DatasetAccess, planned: PlannedQuery) -> None:
 
 
 def _preparations(access: DatasetAccess, answer: Answer | Answers) -> list[PreparationsOfQuery]:
-    """The preparations of each aggregate, so that the client need not ask."""
+    """The preparations of each aggregate, so that the client need not ask for them."""
     parts = answer.answers if isinstance(answer, Answers) else (answer,)
     dataset = access.read_only_dataset().joining(answer.schema.joined)
     subjects = [preparation_subject(part.statement.query, dataset) for part in parts]
@@ -294,7 +294,7 @@ def _release_payload(entry: Entry, text: str) -> ReleasePayload:
 
 
 def _release_response(access: DatasetAccess, stored: tuple[Entry, str] | None) -> Response:
-    """A release; of a query with what is prepared of it, so that the client need not ask."""
+    """A release; for a query, with its preparations, so that the client need not ask for them."""
     if stored is None:
         raise not_found("release")
     payload = _release_payload(*stored)
