@@ -127,7 +127,7 @@ def discover(
 ) -> None:
     """Find the values of a column that has no public list.
 
-    Only values that enough privacy units have are found. Afterwards queries can use the column like any
+    Finds only values that enough privacy units have. Afterwards queries can use the column like any
     other.
 
     \b

@@ -45,7 +45,10 @@ def of_budget(budget: Budget, most: int = MOST_ROWS) -> View:
     return View(
         title="Privacy budget",
         lead=(f"{numbers.rho(budget.spent)} of {budget.limit:.6g} is spent ({_spent_share(share)}).",),
-        grid=Grid((Column(""), Column("ρ", "right"), Column(f"ε at {prices.delta_text(budget.delta)}", "right")), rows),
+        grid=Grid(
+            (Column(""), Column("ρ", "right"), Column(f"ε at {prices.delta_text(budget.delta)}", "right")),
+            rows,
+        ),
         lines=(
             prices.EPSILON,
             *(

@@ -39,7 +39,7 @@ class Protection(TypedDict):
 
 
 class Protections(TypedDict):
-    """Of a request alone, and of all that its caller has spent together with it."""
+    """The protection of a request alone, and together with all that its caller has spent."""
 
     alone: Protection
     together: Protection
@@ -73,7 +73,7 @@ def protection(rho: float, delta: float) -> Protection:
 
 
 def protections(rho: float, budget: Budget) -> Protections:
-    """Of a request alone, and of everything that its caller has spent together with it."""
+    """The protection of a request alone, and together with all that its caller has spent."""
     return Protections(
         alone=protection(rho, budget.delta), together=protection(budget.spent + rho, budget.delta)
     )

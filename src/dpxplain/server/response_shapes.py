@@ -43,7 +43,7 @@ CheckState = Literal["ok", "partly", "failed"]
 
 
 class ReadyChecks(TypedDict):
-    """Of the data sets, "partly" says that some cannot be asked now."""
+    """`datasets` is "partly" if some data sets cannot be queried now."""
 
     ledger: CheckState
     datasets: CheckState
@@ -112,7 +112,7 @@ class DatasetPayload(TypedDict):
 
 
 class FailureCount(TypedDict):
-    """Charged requests of yours that failed or were stopped; after `most` nothing more is measured."""
+    """Your charged requests that failed or were stopped; after `most` nothing more is measured."""
 
     counted: int
     most: int
@@ -198,7 +198,7 @@ class BudgetRequestLine(TypedDict):
 
 
 class BudgetRequests(TypedDict):
-    """Those that wait for a curator."""
+    """Requests that wait for a curator."""
 
     requests: list[BudgetRequestLine]
 

@@ -85,7 +85,7 @@ class StoryBranch(TypedDict):
 
 
 class StoryPreparation(TypedDict):
-    """Something that was paid for once, and that a story is read off."""
+    """A preparation, paid for once, that a story is read from."""
 
     id: EntryId
     rho: float

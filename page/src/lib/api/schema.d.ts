@@ -1420,7 +1420,7 @@ export interface components {
         };
         /**
          * BudgetRequests
-         * @description Those that wait for a curator.
+         * @description Requests that wait for a curator.
          */
         BudgetRequests: {
             /** Requests */
@@ -1878,7 +1878,7 @@ export interface components {
         };
         /**
          * FailureCount
-         * @description Charged requests of yours that failed or were stopped; after `most` nothing more is measured.
+         * @description Your charged requests that failed or were stopped; after `most` nothing more is measured.
          */
         FailureCount: {
             /** Counted */
@@ -2670,7 +2670,7 @@ export interface components {
         };
         /**
          * Protections
-         * @description Of a request alone, and of all that its caller has spent together with it.
+         * @description The protection of a request alone, and together with all that its caller has spent.
          */
         Protections: {
             alone: components["schemas"]["Protection"];
@@ -2808,7 +2808,7 @@ export interface components {
         };
         /**
          * ReadyChecks
-         * @description Of the data sets, "partly" says that some cannot be asked now.
+         * @description `datasets` is "partly" if some data sets cannot be queried now.
          */
         ReadyChecks: {
             /**
@@ -3194,7 +3194,7 @@ export interface components {
         };
         /**
          * StoryPreparation
-         * @description Something that was paid for once, and that a story is read off.
+         * @description A preparation, paid for once, that a story is read from.
          */
         StoryPreparation: {
             /** Id */
