@@ -94,8 +94,13 @@ COMPARISONS: dict[str, tuple[Comparison, str]] = {
     ),
     "unclear gap": (
         UNCLEAR_GAP,
-        "It is not clear whether the pay is higher for South than for North. The real difference is "
-        "between -$80 and $120; privacy noise alone could explain what you see.",
+        "It is not clear whether the pay is higher for South than for North. South may be up to $80 "
+        "below North or up to $120 above it; privacy noise alone could explain what you see.",
+    ),
+    "unclear gap that is hardly below": (
+        replace(UNCLEAR_GAP, interval=(-0.001234, 120.0)),
+        "It is not clear whether the pay is higher for South than for North. South may be up to $0.00123 "
+        "below North or up to $120 above it; privacy noise alone could explain what you see.",
     ),
     "gap of which nothing is known": (
         replace(UNCLEAR_GAP, interval=(-math.inf, math.inf), unit=PLAIN),
@@ -290,25 +295,28 @@ EXPLANATIONS: dict[str, tuple[Explained, str, str]] = {
         explained(effect("cause Storm", 0.05, 1.6), effect("month May", 0.03, 1.5)),
         "Leaving out either of two kinds of rows shrinks the gap: cause Storm (by at least 5%) and "
         "month May (by at least 3%).",
-        "Which condition matters most is not certain. They overlap, so their effects do not add up.",
+        "Each is left out alone, so the effects do not add up. Which of the two matters more is not certain.",
     ),
     "several by a common fraction": (
         explained(*(effect(f"job {n}", *share) for n, share in zip("ABCDE", TENTHS, strict=True))),
         "Leaving out any one of five kinds of rows shrinks the gap by about a tenth: job A, job B, "
         "job C, job D, …",
-        "Which condition matters most is not certain. They overlap, so their effects do not add up.",
+        "At least 88% of the gap remains each time, and the effects do not add up. "
+        "Which condition matters most is not certain.",
     ),
     "several by different shares": (
         explained(effect(MARRIED, 0.03, 0.3), effect(DEGREE, 0.09, 0.11), effect("age 40–50", -1, 1)),
         "Leaving out either of two kinds of rows shrinks the gap: marital status Married (by 3–30%) "
         "and education Bachelors (by 9–11%).",
-        "Which condition matters most is not certain. They overlap, so their effects do not add up.",
+        "At least 70% of the gap remains each time, and the effects do not add up. "
+        "Which condition matters most is not certain.",
     ),
     "several, of which the last is not first": (
         explained(effect(MARRIED, 0.3, 0.4), effect(DEGREE, 0.25, 0.35), effect("age 40–50", 0.1, 0.2)),
         "Leaving out any one of three kinds of rows shrinks the gap: marital status Married (by 30–40%), "
         "education Bachelors (by 25–35%), …",
-        "Which of the first two matters more is not certain. They overlap, so their effects do not add up.",
+        "At least 60% of the gap remains each time, and the effects do not add up. "
+        "Which of the first two matters more is not certain.",
     ),
     "several, and an unclear one that may be first": (
         explained(
@@ -316,13 +324,15 @@ EXPLANATIONS: dict[str, tuple[Explained, str, str]] = {
         ),
         "Leaving out any one of three kinds of rows shrinks the gap: marital status Married (by 30–40%), "
         "education Bachelors (by 25–35%) and c (by 10–20%).",
-        "Which condition matters most is not certain. They overlap, so their effects do not add up.",
+        "At least 60% of the gap remains each time, and the effects do not add up. "
+        "Which condition matters most is not certain.",
     ),
     "several with long names": (
         explained(*(effect(f"a rather long name of condition number {n}", 0.09, 0.11) for n in range(4))),
         "Leaving out any one of four kinds of rows shrinks the gap by about a tenth: a rather long "
         "name of condition number 0, …",
-        "Which condition matters most is not certain. They overlap, so their effects do not add up.",
+        "At least 89% of the gap remains each time, and the effects do not add up. "
+        "Which condition matters most is not certain.",
     ),
     "one clear among unclear": (
         explained(effect(MARRIED, 0.1, 0.2), effect(DEGREE, -0.1, 0.3)),
@@ -363,7 +373,7 @@ EXPLANATIONS: dict[str, tuple[Explained, str, str]] = {
         explained(effect(MARRIED, 0.4, 0.5), asked=UNCLEAR_GAP),
         "It is not clear whether the pay is higher for South than for North, so there may be nothing "
         "to explain.",
-        "The real difference is between -$80 and $120.",
+        "South may be up to $80 below North or up to $120 above it.",
     ),
     "reversed question": (
         explained(effect(MARRIED, 0.4, 0.5), asked=REVERSED_GAP),
@@ -447,7 +457,7 @@ EXPLANATIONS: dict[str, tuple[Explained, str, str]] = {
         explained(ratio_effect(MARRIED, 0.8, 1.2), ratio_effect(DEGREE, 1.1, 1.9), asked=RATIO),
         "Leaving out either of two kinds of rows shrinks the ratio: marital status Married and "
         "education Bachelors.",
-        "Which condition matters most is not certain. They overlap, so their effects do not add up.",
+        "Each is left out alone, so the effects do not add up. Which condition matters most is not certain.",
     ),
     "ratio: nothing is clear": (
         explained(influence(DEGREE, -1, 2), asked=RATIO),
@@ -485,7 +495,8 @@ EXPLANATIONS: dict[str, tuple[Explained, str, str]] = {
         explained(effect("kind {0} {x}", 0.1, 0.2), effect("kind {", 0.1, 0.2)),
         "Leaving out either of two kinds of rows shrinks the gap: kind {0} {x} (by 10–20%) and kind { "
         "(by 10–20%).",
-        "Which condition matters most is not certain. They overlap, so their effects do not add up.",
+        "At least 80% of the gap remains each time, and the effects do not add up. "
+        "Which of the two matters more is not certain.",
     ),
 }  # fmt: skip
 
@@ -649,7 +660,7 @@ STORIES: dict[str, tuple[Comparison, list[StoryStep], bool, str, str]] = {
         UNCLEAR_GAP, [STORM], False,
         "It is not clear whether the pay is higher for South than for North, so there may be nothing "
         "to explain.",
-        "The real difference is between -$80 and $120.",
+        "South may be up to $80 below North or up to $120 above it.",
     ),
     "reversed question": (
         REVERSED_GAP, [], True,

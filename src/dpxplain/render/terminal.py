@@ -86,11 +86,9 @@ def _parts(content: View, width: int, *, notes: bool, hint: str) -> list[Rendera
     is_close = bool(content.lines) and content.finding is not None
     for position, grid in enumerate(grids, 1):
         if grid.folded and not notes:
-            blank = [] if isinstance(parts[-1], Padding) else [Text("")]
-            more = (
-                f"  {hint}" if hint and content.finding is None else ""
-            )  # otherwise the caveat's line has it
-            parts += [*blank, Text(f"  ▸ {grid.folded}{more}", "italic"), Text("")]
+            if content.finding is not None:  # elsewhere the heading alone would tell nothing
+                blank = [] if isinstance(parts[-1], Padding) else [Text("")]
+                parts += [*blank, Text(f"  ▸ {grid.folded}", "italic"), Text("")]
             continue
         below = 0 if is_close and position == len(grids) and not grid.more else 1
         parts.append(Padding(_table(grid, width), (1, 0, below, 1), expand=False))

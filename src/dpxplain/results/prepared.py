@@ -42,8 +42,8 @@ class Prepared(Displayed, Tabular):
         """What was prepared, in a sentence."""
         plan = self.plan
         return (
-            f"{numbers.counted(plan.family.size, 'condition')} in {numbers.counted(plan.groups, 'group')}, "
-            "for any groups, weights, number of conditions and confidence."
+            f"{numbers.counted(plan.family.size, 'condition')} can explain the difference of any of its "
+            f"{numbers.counted(plan.groups, 'group')}."
         )
 
     @property

@@ -33,9 +33,10 @@ MOST_WORDS = 25  # of a headline
 MOST_NAME_WORDS = 8  # of a condition or group within a sentence; longer names are cut
 ASSOCIATION = "Holds for these data only. Association, not cause."
 THESE_DATA = "Holds for these data only, at {level} confidence."
-OVERLAP = "They overlap, so their effects do not add up."
+ALONE = "Each is left out alone, so the effects do not add up."
 _MOSTLY = 0.4  # of the gap: from here on a condition that stands out explains it "mostly"
 _SURELY = 0.2  # of the gap: a condition "accounts for it" only if it removes at least so much for certain
+_MOST = 0.5  # of the gap: if at least so much remains whatever is left out, that is said
 _ALL = 0.75  # of the gap: from here on, if nothing clear remains, a condition "accounts for it"
 _MUCH = 2.0  # a value whose margin is more than this many times the usual one is named as less certain
 _ALIKE = 1.5  # shares whose ends differ by less than this factor are said as one fraction
@@ -70,16 +71,13 @@ class Comparison:
 
 def comparison_finding(asked: Comparison, caveat: str = "", notes: Sequence[str] = ()) -> Finding:
     """Whether a gap is real or may be privacy noise; `caveat` where the data have a more urgent one."""
-    sure = asked.verdict is not Verdict.UNCLEAR
-    difference = "difference" if asked.measured == "gap" else asked.measured
-    if sure:
+    if asked.verdict is not Verdict.UNCLEAR:
         low, high = asked.interval
         turned = (-high, -low) if asked.is_gap and asked.verdict is Verdict.REVERSED else (low, high)
         span = asked.unit.span(*turned, asked.constant)
-        support = f"The real {difference} is {span}; privacy noise cannot account for it."
+        support = f"The real {_difference(asked)} is {span}; privacy noise cannot account for it."
     else:
-        within = _within(asked, asked.interval)
-        support = f"The real {difference} {within}; privacy noise alone could explain what you see."
+        support = f"{_unclear(asked)}; privacy noise alone could explain what you see."
     general = in_general(asked)
     return Finding(
         headline=_verdict_sentence(asked),
@@ -87,6 +85,22 @@ def comparison_finding(asked: Comparison, caveat: str = "", notes: Sequence[str]
         caveat=caveat or THESE_DATA.format(level=level(asked.confidence)),
         notes=tuple(notes),
     )
+
+
+def _unclear(asked: Comparison) -> str:
+    """Where an unclear number may lie, without a full stop: of two groups, which may be how much higher."""
+    low, high = asked.interval
+    if asked.is_gap and math.isfinite(low) and math.isfinite(high) and low < 0.0 < high:
+        first, second = (shortened(name, MOST_NAME_WORDS) for name in asked.groups)
+        lower, higher = (
+            asked.unit.with_words(_sized(asked, abs(end), (high - low) / 10)) for end in (low, high)
+        )
+        return f"{first} may be up to {lower} below {second} or up to {higher} above it"
+    return f"The real {_difference(asked)} {_within(asked, asked.interval)}"
+
+
+def _difference(asked: Comparison) -> str:
+    return "difference" if asked.measured == "gap" else asked.measured
 
 
 def _verdict_sentence(asked: Comparison, ending: str = "") -> str:
@@ -154,9 +168,9 @@ def _within(asked: Comparison, interval: Interval) -> str:
     return f"is between {span.replace('–', ' and ', 1).replace(' to ', ' and ', 1)}"
 
 
-def _sized(asked: Comparison, value: float) -> str:
-    """A gap in the digits of its interval, without its unit; a real gap is never written as 0."""
-    text = asked.unit.bare(value, asked.interval[1] - asked.interval[0])
+def _sized(asked: Comparison, value: float, spread: float | None = None) -> str:
+    """A gap in the digits of its interval, without its unit; a gap that is not 0 is never written as 0."""
+    text = asked.unit.bare(value, spread or asked.interval[1] - asked.interval[0])
     return text if any(digit in text for digit in "123456789") else asked.unit.bare(value)
 
 
@@ -275,8 +289,7 @@ def _nothing_to_explain(asked: Comparison) -> tuple[str, str]:
         return _verdict_sentence(asked), f"To see why, ask why {second} is above {first}."
     return (
         _verdict_sentence(asked, ", so there may be nothing to explain"),
-        f"The real {'difference' if asked.measured == 'gap' else asked.measured} "
-        f"{_within(asked, asked.interval)}.",
+        f"{_unclear(asked)}.",
     )
 
 
@@ -353,25 +366,28 @@ def _several(table: Explained, shrinking: list[Effect]) -> tuple[str, str]:
         for effect in shrinking
     ]
     headline = _leaving_out_any(asked, names, f" by about {fraction}" if fraction else "")
-    every = [effect.share for effect in table.effects if effect.share is not None]
-    return headline, f"{_open_order(every)} {OVERLAP}"
+    return headline, f"{_remaining(shares, asked)} {_open_order(table, len(shrinking))}"
 
 
-def _open_order(shares: Sequence[Interval]) -> str:
-    """Which conditions may matter most: the first few if the intervals rule out all others shown.
+def _remaining(shares: Sequence[Interval], asked: Comparison) -> str:
+    """How much of the gap stays whichever condition is left out, if that is most of it."""
+    remaining = 1.0 - max((high for _, high in shares), default=math.inf)
+    if remaining < _MOST or asked.constant != 0.0:  # then the share is of what exceeds the constant
+        return ALONE
+    percent = math.floor(100 * remaining)
+    return f"At least {percent}% of {_it(asked)} remains each time, and the effects do not add up."
 
-    >>> _open_order([(0.09, 0.11), (0.08, 0.1), (0.03, 0.05)])
-    'Which of the first two matters more is not certain.'
-    >>> _open_order([(0.09, 0.11), (0.08, 0.1)]), _open_order([(0.09, 0.11), (0.08, 0.1), (-0.1, 0.2)])
-    ('Which condition matters most is not certain.', 'Which condition matters most is not certain.')
-    """
+
+def _open_order(table: Explained, clear: int) -> str:
+    """Which conditions may matter most: the first two or three if the intervals rule out all others shown."""
+    shares = [effect.share for effect in table.effects if effect.share is not None]
     best = max((low for low, _ in shares), default=-math.inf)
     may_be_first = [high >= best for _, high in shares]
     first = sum(may_be_first)
-    if not 1 < first < len(shares) or not all(may_be_first[:first]):
+    if not 1 < first <= min(3, clear) or not all(may_be_first[:first]):
         return "Which condition matters most is not certain."
-    more = "more" if first == 2 else "most"
-    return f"Which of the first {_number(first).lower()} matters {more} is not certain."
+    which = _number(first).lower() if first == clear else f"first {_number(first).lower()}"
+    return f"Which of the {which} matters {'more' if first == 2 else 'most'} is not certain."
 
 
 def _leaving_out_any(asked: Comparison, names: Sequence[str], by: str = "") -> str:
