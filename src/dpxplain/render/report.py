@@ -127,7 +127,7 @@ def _how_to_read(explanation: Explanation, story: Story | None) -> Markup:
         (
             "Conditions.",
             f"A condition picks out rows, such as {example}. The chart shows what leaving these rows out "
-            f"does to the {name}. Each is left out alone, so the effects do not add up.",
+            f"does to the {name}. Each condition is left out alone, so the effects do not add up.",
         ),
         ("What it does not say.", f"{_covered(explanation)} A large effect is not proof of cause."),
     )

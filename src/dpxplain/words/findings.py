@@ -33,7 +33,7 @@ MOST_WORDS = 25  # of a headline
 MOST_NAME_WORDS = 8  # of a condition or group within a sentence; longer names are cut
 ASSOCIATION = "Holds for these data only. Association, not cause."
 THESE_DATA = "Holds for these data only, at {level} confidence."
-ALONE = "Each is left out alone, so the effects do not add up."
+ALONE = "Each condition is left out alone, so the effects do not add up."
 _MOSTLY = 0.4  # of the gap: from here on a condition that stands out explains it "mostly"
 _SURELY = 0.2  # of the gap: a condition "accounts for it" only if it removes at least so much for certain
 _MOST = 0.5  # of the gap: if at least so much remains whatever is left out, that is said
@@ -241,7 +241,8 @@ def explanation_finding(table: Explained, caveat: str = "", notes: Sequence[str]
     `caveat` where the data have a more urgent one than the usual.
     """
     headline, support = _explained(table)
-    return Finding(headline, support, caveat or ASSOCIATION, tuple(notes))
+    is_said = len(table.those_that("shrinks")) < 2 or ALONE in support
+    return Finding(headline, support, caveat or ASSOCIATION, (*(() if is_said else (ALONE,)), *notes))
 
 
 def _explained(table: Explained) -> tuple[str, str]:
@@ -375,7 +376,7 @@ def _remaining(shares: Sequence[Interval], asked: Comparison) -> str:
     if remaining < _MOST or asked.constant != 0.0:  # then the share is of what exceeds the constant
         return ALONE
     percent = math.floor(100 * remaining)
-    return f"At least {percent}% of {_it(asked)} remains each time, and the effects do not add up."
+    return f"At least {percent}% of {_it(asked)} remains each time."
 
 
 def _open_order(table: Explained, clear: int) -> str:
