@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from dpxplain.results.formula_answer import FormulaAnswer
 from dpxplain.session import Session
 from dpxplain.wire.answer_payloads import answer_payload
 from dpxplain.wire.payloads import question_payload
+from dpxplain.words.questions import unselected_note
 
 SCHEMA: dict[str, Any] = {
     "table": {"name": "t"},
@@ -92,7 +94,7 @@ def test_what_has_no_influence_says_so_and_names_what_has(owner: Session) -> Non
         lambda: question.preview(k=1, rho=1.0),
         lambda: question.answer.prepare(rho=1.0),
     ):
-        with pytest.raises(ExplanationError, match=r"influence is defined for .* SUM\(pay\) or COUNT\(\*\)"):
+        with pytest.raises(ExplanationError, match=r"Only COUNT, SUM and AVG .* SUM\(pay\) or COUNT\(\*\)"):
             explain()
     payload = question_payload(question)
     assert payload["no_influence"]
@@ -106,7 +108,7 @@ def test_any_arithmetic_over_what_was_measured_can_be_named(owner: Session) -> N
     doubled = answers["2 * sum(pay)"]
     assert doubled["A"].estimate == pytest.approx(2 * answers["SUM(pay)"]["A"].estimate)
     for name in ("AVG(pay) / 2", "nonsense", "g", "COUNT(*) FROM t WHERE g = 'A' --"):
-        with pytest.raises(QuestionError, match="is not an aggregate of this answer"):
+        with pytest.raises(QuestionError, match=re.escape(repr(name))):
             answers[name]
 
 
@@ -119,10 +121,9 @@ def test_having_says_what_it_left_out_and_where_noise_may_have_decided(owner: Se
     assert states["C"] == (False, True)
     assert [row.label for row in answer] == [group.label for group in answer.having.kept]
     first, second = answer.notes
-    assert first.startswith("HAVING COUNT(*) > 100 compares the noisy values")
+    assert [first, second] == answer.having.sentences
     assert "C" in first
-    assert "Privacy noise may have decided about these groups (each with its own 95% interval)" in second
-    assert second.endswith("condition: B.")
+    assert "B" in second
     assert answer["C"].estimate < 50  # still there to be looked at
     assert view_of(answer).lines == (first, second)
 
@@ -155,11 +156,11 @@ def test_a_condition_is_certain_where_the_whole_interval_decides_it_alike(
 def test_an_aggregate_that_only_having_uses_is_measured_and_announced(owner: Session) -> None:
     sql = "SELECT g, AVG(pay) FROM t GROUP BY g HAVING COUNT(*) > 300"
     preview = owner.preview(sql, rho=1.0)
-    assert "COUNT(*) is measured too" in str(preview)
+    assert unselected_note("COUNT(*)") in " ".join(str(preview).split())
     answers = asked(owner, sql, rho=1.0)
     assert answers.names == ("AVG(pay)",)
     assert [row.label for row in answers] == ["A"]
-    assert "COUNT(*) is measured too" in answers.notes[-1]
+    assert answers.notes[-1] == unselected_note("COUNT(*)")
     both = owner.query("SELECT g, COUNT(*), AVG(pay) FROM t GROUP BY g", rho=1.0)
     assert both.free
 

@@ -6,6 +6,7 @@ import pytest
 
 import dpxplain as dpx
 from dpxplain.phases.explain_answer import best_split
+from dpxplain.words.explanations import mechanism_note
 
 _SQL = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
 
@@ -39,7 +40,7 @@ def test_auto_is_never_dearer_than_the_others(question: dpx.Question) -> None:
 
 def test_rank_widths_are_predicted_from_what_is_released() -> None:
     question = _question()
-    with pytest.raises(dpx.ExplanationError, match="depends on how close"):
+    with pytest.raises(dpx.ExplanationError, match="not known yet"):
         question.rho_for(ranks=3)
     question.answer.prepare(rho=0.01)
     rough, fine = question.rho_for(ranks=5), question.rho_for(ranks=1)
@@ -65,8 +66,8 @@ def test_ranks_are_bounded_from_below_with_the_share_that_is_asked_for() -> None
     assert other.rank_resolution > question.preview(k=3, rho=0.01, mechanism="one-shot").rank_resolution
     table = question.explain(k=3, rho=0.01, lower_share=0.9)
     assert table.request["lower_share"] == 0.9
-    assert any("0.9 is for their lower bounds" in note for note in table.finding.notes)
-    assert not any("lower bounds" in note for note in usual.finding.notes)
+    assert mechanism_note(table.mechanism, table.plan.reason, 0.9) in table.finding.notes
+    assert mechanism_note(usual.mechanism, usual.plan.reason, None) in usual.finding.notes
 
 
 def test_the_best_split_has_the_smallest_sum_of_errors(question: dpx.Question) -> None:

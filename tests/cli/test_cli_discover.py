@@ -48,7 +48,12 @@ def test_a_public_table_is_joined(towns: Any) -> None:
     sql = "SELECT word, COUNT(*) FROM people JOIN words USING (sex) GROUP BY word"
     answer = towns("query", sql, "--rho", "1", "--notes")
     assert "Frau" in answer.out
-    assert "looked up in the public table words" in answer.out
+    said, shaped_by = (
+        " ".join(answer.out.split()),
+        towns("query", sql, "--rho", "1", "--json").json["shaped_by"],
+    )
+    assert "words" in shaped_by[0]
+    assert all(sentence in said for sentence in shaped_by)
     assert "word" in towns("schema", "check").out
     why = towns("why", "Frau", "Mann")
     assert why.code == 0

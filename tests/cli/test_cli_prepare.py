@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from dpxplain.words.numbers import number
 
 
 def spent(dpxplain: Any) -> float:
@@ -29,7 +32,7 @@ def test_prepare_once_and_explain_freely_without_the_data(asked: Any, folder: Pa
     ):
         outcome = asked("explain", *words, "--json")
         assert outcome.code == 0
-        assert "Price: free, this answer is prepared" in outcome.err
+        assert "Price: free" in outcome.err
         table = outcome.json
         assert (table["mechanism"], table["free"], table["reason"]) == ("marginals", True, "prepared before")
         assert len(table["gap_interval"]) == 2
@@ -46,7 +49,9 @@ def test_the_free_table_and_its_report_show_the_gap_without_them(asked: Any, fol
     outcome = asked("explain", "Male", "Female", "--k", "2", "--report", "why.html")
     assert outcome.code == 0
     assert "without" in asked("explain", "Male", "Female", "--k", "2", "--notes").out.partition("Notes")[0]
-    assert "Without rows with" in (folder / "why.html").read_text()
+    rows = asked("explain", "Male", "Female", "--k", "2", "--json").json["rows"]
+    page = html.unescape((folder / "why.html").read_text("utf-8"))
+    assert all(row["sentence"] in page for row in rows)
 
 
 def test_a_dry_run_of_prepare_spends_nothing_and_reads_no_data(asked: Any, folder: Path) -> None:
@@ -55,16 +60,15 @@ def test_a_dry_run_of_prepare_spends_nothing_and_reads_no_data(asked: Any, folde
     assert outcome.code == 0
     assert (outcome.json["kind"], outcome.json["rho"], outcome.json["free"]) == ("preview", 0.25, False)
     assert outcome.json["rows"][0]["predicates"] == 6
-    assert "every explanation of this answer is free" in " ".join(
-        asked("prepare", "--rho", "0.25", "--dry-run").out.split()
-    )
+    assert "nothing is spent" in asked("prepare", "--rho", "0.25", "--dry-run").out
     assert spent(asked) == 0.5
 
 
 def test_preparing_again_is_free_and_shows_its_price_first(asked: Any, folder: Path) -> None:
     first = asked("prepare", "--rho", "0.25")
-    assert "Price: ρ 0.25 (ε 3.31 at δ 1e-6) of the ρ 4.5 left. ρ 4.25 will remain." in first.err
-    assert "Prepared: every explanation of this answer is now free" in first.out
+    for figure in ("ρ 0.25", "ε 3.31", "ρ 4.5", "ρ 4.25"):
+        assert figure in first.err
+    assert "Prepared:" in first.out
     (folder / "people.csv").unlink()
     again = asked("prepare", "--rho", "0.25", "--json")
     assert again.json["free"]
@@ -131,9 +135,9 @@ def test_one_of_several_aggregates_is_prepared_by_name(dpxplain: Any) -> None:
 
 
 def test_preview_names_the_price_of_a_wanted_precision(asked: Any) -> None:
-    refused = asked("preview", "Male", "Female", "--precision", "0.5")
-    assert refused.code == 2
-    assert "which is not known yet" in refused.err
+    refused = asked("preview", "Male", "Female", "--precision", "0.5", "--json")
+    assert (refused.code, refused.error["code"]) == (2, "explanation_error")
+    assert "prepare" in refused.error["remedy"]
     wide = ("--weight", "Male=1", "--k", "2", "--relative", "0.1")
     priced = asked("preview", *wide, "--mechanism", "vector", "--json").json
     assert priced["rows"][0]["relative_margin"] == pytest.approx(0.1, rel=1e-2)
@@ -150,11 +154,11 @@ def test_preview_names_the_price_of_a_wanted_precision(asked: Any) -> None:
 def test_what_a_preparation_will_tell_is_said_before_it_is_paid(asked: Any, folder: Path) -> None:
     preview = asked("prepare", "--rho", "0.25", "--dry-run", "--json").json
     (forecast,) = preview["expected"]
-    assert forecast.startswith("At ρ 0.25, no change of a gap below ")
-    assert preview["rows"][0]["smallest_clear"] > 0
+    assert "ρ 0.25" in forecast
+    assert number(preview["rows"][0]["smallest_clear"]) in forecast
     assert forecast in " ".join(asked("prepare", "--rho", "0.25", "--dry-run").out.split())
     priced = asked("prepare", "--rho", "0.25")
     assert forecast in " ".join(priced.err.split())
     assert forecast not in " ".join(asked("prepare", "--rho", "0.25").err.split())
     price = asked("prepare", "--rho", "0.5", "--json").err.splitlines()[0]
-    assert json.loads(price)["forecast"].startswith("At ρ 0.5, ")
+    assert "ρ 0.5" in json.loads(price)["forecast"]

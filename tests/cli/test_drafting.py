@@ -84,9 +84,9 @@ def test_any_text_makes_valid_toml(name: str, values: set[str]) -> None:
         ("plane", [f"N{i % 150}UA" for i in range(600)], "look like identifiers"),
         ("nothing", pa.array([None] * 200, pa.string()), "it is empty"),
         ("no number", [math.nan] * 200, "it is empty"),
-        ("person", [i // 6 for i in range(600)], "repeat like the key of a person"),
-        ("k", [7 * (i // 4) for i in range(600)], "repeat like the key of a person"),
-        ("visitor", [i * 37 % 150 for i in range(600)], "repeat like the key of a person"),
+        ("person", [i // 6 for i in range(600)], "repeat, as a person's id would"),
+        ("k", [7 * (i // 4) for i in range(600)], "repeat, as a person's id would"),
+        ("visitor", [i * 37 % 150 for i in range(600)], "repeat, as a person's id would"),
         (
             "until",
             [datetime.date(2020, 1, 1), datetime.date(9999, 12, 31)] * 100,

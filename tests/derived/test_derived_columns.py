@@ -230,7 +230,7 @@ def test_an_answer_says_what_was_inferred_and_what_its_expressions_see(curator: 
     sql = "SELECT origin, AVG(price * quantity) FROM flights WHERE dep_delay > price GROUP BY origin"
     said = curator.query(sql, rho=0.1).shaped_by
     assert curator.preview(sql, rho=0.1).shaped_by == said
-    assert any(sentence.startswith("price * quantity lies between 0 and 500") for sentence in said)
-    assert any("dep_delay above 300 count as 300" in sentence for sentence in said)
+    assert any(sentence.startswith("price * quantity ") and "500" in sentence for sentence in said)
+    assert any("dep_delay" in sentence and "300" in sentence for sentence in said)
     grouped = curator.query("SELECT late, COUNT(*) FROM flights GROUP BY late", rho=0.1).shaped_by
-    assert "late has the values 0, 1, as its expression says." in grouped
+    assert any(sentence.startswith("late ") and "0, 1" in sentence for sentence in grouped)

@@ -380,7 +380,7 @@ def test_what_cannot_be_opened_is_refused_without_spark_s_words(spark_session: A
     refusals = [
         ((spark_session, "no.such.table"), versioned(numbers), SourceError, "no table 'no.such.table'"),
         (frame, versioned(numbers), SchemaError, "declared with numbers, but it contains text"),
-        (frame, numbers, SchemaError, "table.version: is missing"),
+        (frame, numbers, SchemaError, "table.version is missing"),
         (
             frame,
             versioned(declare({"x": {"values": ["a"]}}, unit="person")),

@@ -8,6 +8,7 @@ import pytest
 import dpxplain as dpx
 from dpxplain.render.terminal import as_text
 from dpxplain.wire.payloads import preview_payload
+from dpxplain.words.forecasts import preparation_forecast
 
 SQL = "SELECT marital_status, {} FROM adult GROUP BY marital_status"
 LARGEST = ("Married-civ-spouse", "Never-married")
@@ -40,12 +41,21 @@ def test_the_sentence_names_the_price_the_groups_and_the_share() -> None:
     answer = dpx.example("adult", insecure_seed=22).query(SQL.format("COUNT(*)"), rho=0.1)
     assert isinstance(answer, dpx.Answer)
     preview = answer.preview_prepare(rho=0.001)
-    assert preview.forecast.startswith("At ρ 0.001, no change of a gap below 311 will be clear. Between ")
-    assert preview.forecast.endswith(f"Between {LARGEST[0]} and {LARGEST[1]} that is 4.97% of the gap.")
+    gap, privacy = abs(answer.why(*LARGEST).estimate), answer.schema.privacy
+    assert preview.forecast == preparation_forecast(
+        preview.smallest_clear, gap, LARGEST, 0.001, privacy, in_percent=False
+    )
+    assert "311" in preview.forecast
+    assert "4.97%" in preview.forecast
     assert preview.forecast in " ".join(as_text(preview).split())
     assert preview_payload(preview)["expected"] == [preview.forecast]
     assert preview.records()[0]["smallest_clear"] == preview.smallest_clear
-    assert "more than the whole gap" in answer.preview_prepare(rho=1e-6).forecast
+    hopeless = answer.preview_prepare(rho=1e-6)
+    assert hopeless.forecast == preparation_forecast(
+        hopeless.smallest_clear, gap, LARGEST, 1e-6, privacy, in_percent=False
+    )
+    assert hopeless.smallest_clear is not None
+    assert hopeless.smallest_clear > gap
 
 
 def test_rows_per_person_count_and_small_groups_are_told() -> None:
@@ -70,13 +80,21 @@ def test_rows_per_person_count_and_small_groups_are_told() -> None:
     counts = session.query("SELECT town, COUNT(*) FROM people GROUP BY town", rho=10)
     assert isinstance(counts, dpx.Answer)
     told = counts.preview_prepare(rho=0.5)
-    assert told.forecast.startswith("At ρ 0.5 with 15 rows per person, no change of a gap below ")
+    gap = abs(counts.why("A", "B").estimate)
+    assert told.forecast == preparation_forecast(
+        told.smallest_clear, gap, ["A", "B"], 0.5, schema.privacy, in_percent=False
+    )
     assert told.smallest_clear == pytest.approx(15 * 2.39 * 2**0.5, rel=0.01)
     means = session.query("SELECT town, AVG(pay) FROM people GROUP BY town", rho=10)
     assert isinstance(means, dpx.Answer)
     small = means.preview_prepare(rho=0.01)
     assert small.smallest_clear is None
-    assert "hardly any change of a gap will be clear" in small.forecast
+    assert small.forecast == preparation_forecast(
+        None, None, ["A", "B"], 0.01, schema.privacy, in_percent=False
+    )
     whole = session.query("SELECT COUNT(*) FROM people", rho=10)
     assert isinstance(whole, dpx.Answer)
-    assert "no change of the value below" in whole.preview_prepare(rho=0.5).forecast
+    alone = whole.preview_prepare(rho=0.5)
+    assert alone.forecast == preparation_forecast(
+        alone.smallest_clear, whole.rows[0].estimate, ["all rows"], 0.5, schema.privacy, in_percent=False
+    )

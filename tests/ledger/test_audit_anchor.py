@@ -236,8 +236,10 @@ def test_commands_tell_of_a_restored_backup_and_do_not_replace_the_anchor(
     assert run(["audit", "verify", *at]) == 0
     assert run(["audit", "verify", "--anchor", str(file), *at]) == 2
     out = " ".join(capsys.readouterr().out.split())
-    assert "The log ends at record 3, but the anchor was made at record 5" in out
-    assert "rho 0.75 when the anchor was made, but only rho 0.25 now. Charges were removed" in out
+    with closing(open_ledger(address, anchor="off")) as ledger:
+        problems = ledger.verify_audit(anchor=read_anchor(file, read_key(key))).problems
+    assert len(problems) == 2
+    assert all(problem in out for problem in problems)
     assert run(["audit", "anchor", str(file), *at]) == 2
     assert file.read_text() == written
     assert {path.name for path in file.parent.iterdir()} == {"anchor", "key"}

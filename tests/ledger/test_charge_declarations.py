@@ -61,4 +61,4 @@ def test_altered_hash_is_noticed(ledger: Any) -> None:
         else:
             connection.exec_driver_sql("ALTER TABLE entries DISABLE TRIGGER ALL")
         connection.exec_driver_sql("UPDATE entries SET declarations = 'b'")
-    assert "The entry 1 was altered: it differs from the log." in ledger.verify_audit().problems
+    assert any("entry 1 was altered" in problem for problem in ledger.verify_audit().problems)

@@ -190,7 +190,7 @@ def test_changed_charge_is_found_from_the_command_line(dpxplain, address):
         connection.commit()
     code, out, _ = dpxplain("audit", "verify")
     assert code == 2
-    assert "The entry 1 was altered" in out
+    assert "entry 1 was altered" in out
 
 
 @pytest.mark.parametrize("address", ["file"], indirect=True)

@@ -324,12 +324,12 @@ def workspace(tmp_path):
 
 def test_plain_copy_that_is_empty_or_behind_is_not_taken_for_the_ledger(workspace, tmp_path, capsys):
     shutil.copyfile(tmp_path / "cp.sqlite", workspace)
-    with pytest.raises(SourceError, match=r"is empty, but its anchor was written at record 2"):
+    with pytest.raises(SourceError, match=r"is empty, but its anchor was written at record 2") as refusal:
         open_ledger(workspace)
     assert run(["audit", "verify", "--ledger", str(workspace)]) == 2
-    out = " ".join(capsys.readouterr().out.split())
-    assert "is empty, but its anchor" in out
-    assert "0 records, BROKEN" in out
+    out = capsys.readouterr().out
+    assert "".join(refusal.value.problem.split()) in "".join(out.split())  # a path may be wrapped
+    assert "0 records, BROKEN" in " ".join(out.split())
 
 
 def test_plain_copy_that_is_empty_is_not_called_intact_where_no_anchor_tells_of_it(

@@ -195,7 +195,7 @@ def test_altered_row_of_an_old_ledger_is_noticed(old):
         execute(old, "DROP TRIGGER entries_keeps_its_rows_on_UPDATE")
     execute(old, "UPDATE entries SET subject = 'other' WHERE id = 1")
     with closing(open_ledger(old)) as ledger:
-        assert "The entry 1 was altered: it differs from the log." in ledger.verify_audit().problems
+        assert any("entry 1 was altered" in problem for problem in ledger.verify_audit().problems)
 
 
 def test_migrated_ledger_has_the_tables_of_a_new_one_and_goes_on(old, fresh):

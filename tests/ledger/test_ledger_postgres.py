@@ -281,8 +281,9 @@ def test_clock_far_from_the_databases_is_refused_and_one_not_so_far_warned_about
         assert (error.value.kind, "NTP" in error.value.remedy) == ("clock", True)
         with pytest.raises(LedgerUnavailable):  # also of a process that was right when it started
             ledger.check_clock()
-        with pytest.raises(LedgerUnavailable, match="New queries are blocked"):
+        with pytest.raises(LedgerUnavailable) as refused:
             ledger.reserve("adult", Charge("query", "k", Request("q"), 0.1))
+        assert refused.value.kind == "clock"
     monkeypatch.setattr(ShiftedDatetime, "ahead", timedelta(seconds=12))
     assert caplog.text == ""
     ledger.check_clock()

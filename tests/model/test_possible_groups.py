@@ -97,7 +97,7 @@ def test_a_group_that_is_ruled_out_is_refused_by_name() -> None:
         groups.find("F, 2")
     assert caught.value.problem == "The WHERE condition excludes F, 2, so this group has no rows."
     assert caught.value.remedy == "Choose one of: F, 1, M, 1."
-    with pytest.raises(QuestionError, match=r"'x' is not one of the values of kids. Choose one of: 1\.$"):
+    with pytest.raises(QuestionError, match=r"Choose one of: 1\.$"):
         groups.find("F, x")
 
 

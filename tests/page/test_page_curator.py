@@ -62,7 +62,7 @@ def test_an_analyst_beyond_the_allowance_goes_on_after_a_top_up(
     sign_in(analyst, server.token("alice"))
     ask(analyst, "SELECT region, SUM(pay) FROM people GROUP BY region", 0.1)  # which nobody shares with her
     write_sql(analyst, "SELECT sex, COUNT(*) FROM people GROUP BY sex")
-    expect(cost(analyst)).to_contain_text("Costs 0.1, but only 0.05 is left.")
+    expect(cost(analyst)).to_contain_text(re.compile(r"\b0\.1\b.* only 0\.05\b"))
     expect(cost(analyst)).to_contain_text("ask the curator")
     expect(run_button(analyst)).to_be_disabled()
 
@@ -84,16 +84,14 @@ def test_an_analyst_beyond_the_allowance_goes_on_after_a_top_up(
     analyst.reload()
     expect(finding(analyst, "answer")).to_contain_text("Sum of pay")
     write_sql(analyst, "SELECT sex, COUNT(*) FROM people GROUP BY sex")
-    expect(cost(analyst)).to_contain_text("Costs 0.1 of 0.25 left.")
+    expect(cost(analyst)).to_contain_text(re.compile(r"\b0\.1\b.*\b0\.25\b"))
     run_button(analyst).click()
     expect(finding(analyst, "answer")).to_contain_text("Number of rows by sex")
     expect(analyst.get_by_test_id("budget-words")).to_contain_text("Spent 0.2")
 
     _go(curator, "Audit log")
     log = curator.get_by_test_id("audit")
-    expect(log).to_contain_text(
-        re.compile("carol raised the allowance of alice on people to .*0.35.*a second look at sex")
-    )
+    expect(log).to_contain_text(re.compile(r"carol .*alice .*\b0\.35\b.*a second look at sex"))
     curator.get_by_role("button", name="Verify the log").click()
     expect(curator.get_by_test_id("verified")).to_contain_text("The log is intact.")
     expect(curator.get_by_test_id("head")).to_have_text(re.compile(r"^[0-9a-f]{64}$"))

@@ -21,6 +21,9 @@ from dpxplain.phases.measure_quality import plan_quality
 from dpxplain.privacy.sensitivity import count_sensitivity, fit_sensitivity
 from dpxplain.render import views_prices  # noqa: F401
 from dpxplain.render.layout import view
+from dpxplain.words.data_quality import units_misfit
+from dpxplain.words.declarations import shaped_by
+from dpxplain.words.numbers import number, percent
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -141,16 +144,16 @@ def test_answers_say_how_much_clamping_and_leaving_out_touch(tmp_path: Path) -> 
     answer = session.query("SELECT origin, AVG(dep_delay) FROM flights GROUP BY origin", rho=1.0)
     count = session.query("SELECT origin, COUNT(*) FROM flights GROUP BY origin", rho=1.0)
     before = answer.shaped_by
-    session.quality(rho=50.0)
+    quality = session.quality(rho=50.0)
+    assert quality.id == 3
+    assert len(answer.shaped_by) > len(before)
+    for each in (answer, count):
+        assert each.shaped_by == shaped_by(each.statement.queries, session.schema, quality)
     words = " ".join(answer.shaped_by)
-    assert answer.shaped_by != before
-    assert "values have more rows. At least" in words
-    assert "of all rows are below -90" in words
-    assert "How much this changed the numbers is not known." in words
-    assert "are not counted (not in the list" in words
-    assert "measurement 3." in words
-    assert "With these rows, no group would grow by more than" in " ".join(count.shaped_by)
-    assert "is not known" not in " ".join(count.shaped_by)
+    assert percent(*quality.units_above) in words
+    assert percent(*quality.share("dep_delay", "bounds", "above")) in words
+    assert percent(*quality.share("origin", "values", "undeclared")) in words
+    assert number(quality.most_left_out("origin", "values")) in " ".join(count.shaped_by)
 
 
 def test_intervals_hold_the_true_shares_at_least_as_often_as_they_say() -> None:
@@ -241,7 +244,7 @@ def test_each_fact_has_one_line_and_a_declared_null_is_told_from_one_that_is_lef
     with dpx.connect(WORKERS, schema=UNION, workspace=tmp_path, insecure_seed=1) as session:
         quality = session.quality(rho=1e3)
         answer = session.query("SELECT member, COUNT(*) FROM t GROUP BY member", rho=1.0)
-        shaped_by = " ".join(answer.shaped_by)
+        said = " ".join(answer.shaped_by)
     facts = [line[:3] for line in view(quality).grid.rows]
     assert facts == [
         ("member", "NULL", "a group of its own"),
@@ -253,8 +256,8 @@ def test_each_fact_has_one_line_and_a_declared_null_is_told_from_one_that_is_lef
     assert quality.share("member", "values", "null")[0] > 0.49
     assert quality.most_left_out("member", "values") < 2  # its NULLs are a group
     assert quality.most_left_out("sex", "values") > 498
-    assert "(not in the list " in shaped_by
-    assert "NULL" not in shaped_by
+    assert percent(*quality.share("member", "values", "undeclared")) in said
+    assert "NULL" not in said
 
 
 def test_what_may_be_nothing_is_one_sentence_and_stays_in_the_exports(tmp_path: Path) -> None:
@@ -286,7 +289,7 @@ def test_quality_prints_and_exports(tmp_path: Path) -> None:
     assert "above 300" in text
     grid = view(quality).grid
     assert grid is not None
-    assert any("more than 50 rows" in row for row in grid.rows)
+    assert any(units_misfit(50) in row for row in grid.rows)
     assert "dep_delay" in quality._repr_html_()
     frame = quality.to_pandas()
     assert set(frame["of"]) == {"origin", "carrier", "hour", "dep_delay", "distance", "tailnum"}

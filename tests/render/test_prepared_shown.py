@@ -14,7 +14,7 @@ from dpxplain.render.report import report
 from dpxplain.render.terminal import as_text
 from dpxplain.render.views import view_of
 from dpxplain.render.views_results import gap_without_text
-from dpxplain.words.explanations import row_sentence
+from dpxplain.words.explanations import effect_text, row_sentence
 from dpxplain.words.prices import PREPARED, cost, price
 
 
@@ -51,7 +51,7 @@ def test_the_table_has_a_column_that_people_understand(free_table):
     assert [column.name for column in grid.columns] == ["condition", "effect on the gap", "gap without them"]
     for row, (_, effect, without) in zip(free_table, grid.rows, strict=True):
         assert without == gap_without_text(free_table, row)
-        assert effect.split()[0] == row.effect
+        assert effect == effect_text(free_table.effect_of(row))
     assert any(note.startswith(PREPARED) for note in free_table.finding.notes)
 
 

@@ -105,7 +105,7 @@ def test_a_chart_a_title_and_a_headline_name_the_constant_as_given(answer: dpx.A
     written = f"{constant:,.15g}"
     assert f"bold line at {written}" in str(chart(question))
     assert written in question.title
-    assert f"is above {written}." in question.finding.headline
+    assert question.finding.headline.endswith(f" {written}.")
 
 
 def test_a_preview_of_a_quantile_has_no_hole(session: dpx.Session) -> None:

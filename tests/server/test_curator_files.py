@@ -95,7 +95,9 @@ def test_an_uploaded_file_is_removed_unless_a_data_set_reads_it(folder: Path, ca
     assert carol.delete("/admin/files/gone.csv").status_code == 204
     assert not list(folder.glob("*gone.csv*"))
     assert carol.delete("/admin/files/gone.csv").status_code == 404
-    assert "removed the data file gone.csv" in carol.get("/admin/audit").text
+    removed = carol.get("/admin/audit").json()["records"][-1]
+    assert (removed["actor"], removed["action"]) == ("carol", "data file removed")
+    assert removed["details"]["file"] == "gone.csv"
     assert carol.put("/admin/files/read.csv", content=b"city,pay\nRome,1\n").is_success
     toml = (
         '[table]\nname = "cities"\nsource = "read.csv"\n[privacy]\nrho = 1\n[columns.city]\nvalues = ["Rome"]'

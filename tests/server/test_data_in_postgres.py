@@ -68,7 +68,7 @@ def test_fifty_data_sets_open_without_a_connection_and_one_when_it_is_asked(
         assert observer.execute(CONNECTIONS).fetchone() == (1,)
         missing = registry.get("set_8")
         assert missing.version_check is not None
-        with pytest.raises(SourceError, match="no tables called people_8"):
+        with pytest.raises(SourceError, match="no tables called"):
             missing.version_check.measured_data()  # before anything is charged
         for opened in registry.all:
             assert opened.engine is not None
@@ -104,7 +104,7 @@ def test_two_data_sets_on_one_table_are_refused(source: str, tmp_path: Path) -> 
         text = SCHEMA.format(number=7, source=source).replace('"set_7"', f'"{name}"')
         (tmp_path / f"{name}.toml").write_text(text, encoding="utf-8")
     ledger = open_ledger(None)
-    with pytest.raises(SchemaError, match="already has this file or table"):
+    with pytest.raises(SchemaError, match="already has"):
         Registry((tmp_path,), ledger, databases=(source,))
     ledger.close()
 

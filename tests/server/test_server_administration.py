@@ -92,10 +92,9 @@ def test_a_curator_holds_a_schema_against_the_rows_before_saving_it(tmp_path: Pa
         assert narrow.splitlines()[warning["position"]["line"] - 1] == "[columns.region]"
         assert not review["fits"]
         last = curator.get("/admin/audit").json()["records"][-1]
-        assert (last["reveals_truth"], last["sentence"]) == (
-            True,
-            "carol compared a schema of a new data set with its true rows.",
-        )
+        assert (last["reveals_truth"], last["actor"], last["action"]) == (True, "carol", "truth viewed")
+        assert "schema" in last["details"]
+        assert last["sentence"].startswith("carol ")
         for toml, status in (("x = ", 400), (SCHEMA.replace("people.parquet", "../x.parquet"), 400)):
             assert curator.post("/admin/schema/review", json={"toml": toml}).status_code == status
         unknown = {"toml": SCHEMA, "dataset": "nobody"}

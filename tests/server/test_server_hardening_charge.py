@@ -293,12 +293,12 @@ def test_what_is_spent_cannot_be_turned_into_a_stronger_promise(
         told = curator.put("/admin/datasets/people", json={"toml": declared(after)})
         assert told.status_code == (200 if accepted else 400), told.text
         if not accepted:
-            assert "changed to promise more" in told.json()["message"]
+            assert "promise more" in told.json()["message"]
             assert (tmp_path / "people.toml").read_text("utf-8") == declared(before)
     if not accepted:  # nor by a restart
         (tmp_path / "people.toml").write_text(declared(after), "utf-8")
         with (
-            pytest.raises(Exception, match="changed to promise more"),
+            pytest.raises(Exception, match="promise more"),
             running_server(config, book),
         ):
             pass
@@ -389,7 +389,7 @@ def test_only_a_callers_own_task_can_spend_and_what_only_looks_has_no_data(tmp_p
         looking = Session(read_only_dataset(registered, server.ledger.account("alice")))
         curating = curator_session(registered, server.ledger.account("carol"))
         for session in (Session(registered), looking, curating):
-            with pytest.raises(InternalError, match="tried to spend budget, but may not"):
+            with pytest.raises(InternalError, match="spend"):
                 session.query(SQL, 0.1)
         assert looking._dataset.engine is None
         assert server.ledger.history("people") == []

@@ -319,7 +319,9 @@ def test_ending_the_sessions_of_an_issuers_person_is_in_the_audit_log(
     assert with_oidc.ledger.tokens.revoke_made_by("oidc:oscar", "carol") == ([], 1)
     assert browser.get("/datasets").status_code == 401
     lines = with_oidc.curator().get("/admin/audit").json()["records"]
-    assert "carol ended 1 browser sessions of oidc:oscar." in [line["sentence"] for line in lines]
+    [ended] = [line for line in lines if line["action"] == "browser sessions ended"]
+    assert (ended["actor"], ended["details"]["sessions"]) == ("carol", 1)
+    assert ended["details"]["name"] == "oidc:oscar"
     assert with_oidc.ledger.verify_audit().intact
 
 

@@ -38,12 +38,12 @@ OIDC = {"issuer": "https://x.org", "audience": "a"}
         ({"server": {"datasets": "d", "port": 70000}}, "server.port"),
         ({"server": {"datasets": "d", "host": "0.0.0.0"}}, "unencrypted"),
         ({"server": {"datasets": "d", "host": "0.0.0.0", "behind_proxy": True}}, (
-            "the names that people reach"
+            "the host names by which people reach"
         )),
         ({"server": {"datasets": "d", "tls_key": "k"}}, "must be set together"),
         ({"server": {"datasets": "d", "public_url": "ftp://x"}}, "server.public_url"),
         ({"server": {"datasets": "d", "ledger": "postgresql://u:hunter2@h/d"}}, (
-            "server.ledger: this file must not contain a password"
+            "server.ledger: the configuration file must not contain the ledger's password"
         )),
         ({"server": {"datasets": "d"}, "limits": {"memory": "lots"}}, "limits.memory"),
         ({"server": {"datasets": "d"}, "limits": {"running": 0}}, "limits.running"),

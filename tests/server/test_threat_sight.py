@@ -407,12 +407,12 @@ def test_t30_declarations_hold_while_a_charge_is_written_and_promise_no_more_tha
         ask(client)
         bounded = wider.replace("rho = 10.0", 'rho = 10.0\nneighbours = "bounded"')
         refused = curator.put("/admin/datasets/people", json={"toml": bounded})
-        assert (refused.status_code, "changed to promise more" in refused.json()["message"]) == (
+        assert (refused.status_code, "promise more" in refused.json()["message"]) == (
             400,
             True,
         )
         twin = curator.post("/admin/datasets", json={"toml": SCHEMA.replace('"people"', '"twin"')})
-        assert (twin.status_code, "already has this file" in twin.json()["message"]) == (400, True)
+        assert (twin.status_code, "already has" in twin.json()["message"]) == (400, True)
 
 
 def test_t30_a_refused_promise_is_not_served_from_a_new_file_either(tmp_path: Path) -> None:
@@ -424,7 +424,7 @@ def test_t30_a_refused_promise_is_not_served_from_a_new_file_either(tmp_path: Pa
         bounded = SCHEMA.replace("rho = 10.0", 'rho = 10.0\nneighbours = "bounded"')
         (tmp_path / "again.toml").write_text(bounded, encoding="utf-8")
         (refused,) = server.state.datasets.schema_files()
-        assert "changed to promise more" in str(refused.problem)
+        assert "promise more" in str(refused.problem)
         assert client.post(f"{AT}/query", json={"sql": SQL, "rho": 0.2}).status_code == 404
 
 

@@ -18,6 +18,7 @@ from dpxplain.cli import run as run_command
 from dpxplain.remote import http as wire
 from server_fixture import COUNT, SQL, RunningServer, config_of, running_server
 
+FOREIGN = "not come from a DPXPlain server"
 GENEROUS = {"requests_per_minute": 100_000, "anonymous_per_minute": 100_000}
 
 
@@ -137,7 +138,7 @@ def test_what_may_work_later_is_unavailable_and_no_bad_request(code: str) -> Non
 
 def test_something_else_at_the_address_is_not_taken_for_a_server() -> None:
     elsewhere = pretender(lambda _path: (200, b"<html>hello</html>"))
-    with elsewhere as url, pytest.raises(dpx.Unavailable, match="not come from a DPXPlain server"):
+    with elsewhere as url, pytest.raises(dpx.Unavailable, match=FOREIGN):
         dpx.connect(url, token="dpx_1_a")
 
 
@@ -207,7 +208,7 @@ def test_a_hostile_server_cannot_make_the_client_open_a_local_file(tmp_path: Pat
     def answers(path: str) -> Any:
         return 200, ME if path.endswith("/me") else {"schema": str(secret)}
 
-    with pretender(answers) as url, pytest.raises(dpx.Unavailable, match="not come from a DPXPlain server"):
+    with pretender(answers) as url, pytest.raises(dpx.Unavailable, match=FOREIGN):
         dpx.connect(url, token="dpx_1_a")
 
 

@@ -11,12 +11,14 @@ from dpxplain.model.column import Bin
 from dpxplain.model.contrast import Verdict
 from dpxplain.model.predicate import Condition, Predicate
 from dpxplain.model.schema import Schema
+from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE
 from dpxplain.words.conditions import condition_label, condition_phrase
 from dpxplain.words.explanations import (
     effect_text,
     enough_rho,
     folded_note,
     influence_note,
+    mechanism_note,
     promise,
     relative_text,
     row_sentence,
@@ -148,6 +150,21 @@ def test_a_question_against_the_released_order_never_speaks_of_shrinking(measure
 )  # fmt: skip
 def test_influence_is_explained_as_it_is_defined(kind, is_relative, text):
     assert influence_note(kind, "gap", is_relative=is_relative) == text
+
+
+@pytest.mark.parametrize(
+    ("lower_share", "text"),
+    [
+        (None, "Mechanism: vector (asked for by name)."),
+        (LOWER_SHARE, "Mechanism: vector (asked for by name)."),
+        (
+            0.9,
+            "Mechanism: vector (asked for by name). 90% of the ρ for ranks is spent on their lower bounds.",
+        ),
+    ],
+)
+def test_a_mechanism_is_named_with_the_share_of_lower_bounds_unless_it_is_the_usual_one(lower_share, text):
+    assert mechanism_note("vector", "asked for by name", lower_share) == text
 
 
 def test_influence_is_relative_only_where_that_means_something():

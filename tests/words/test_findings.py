@@ -180,7 +180,7 @@ COMPARISONS: dict[str, tuple[Comparison, str]] = {
         replace(GAP, general=((-900, 24_000), Verdict.UNCLEAR)),
         "The pay is higher for South than for North, by $11,600. The real difference is "
         "$11,500–11,700; privacy noise cannot account for it. In general it is between -$1,000 and "
-        "$24,000, so sampling error may explain it.",
+        "$24,000, so sampling error could explain what you see.",
     ),
     "population that is not told": (
         replace(GAP, general_refusal="Nothing is known in general."),
@@ -257,39 +257,39 @@ EXPLANATIONS: dict[str, tuple[Explained, str, str]] = {
         explained(effect("cause Storm", 0.3, 2.4), effect("cause Fire", -0.2, 0.2)),
         "Rows with cause Storm account for the gap: without them South is no longer clearly above "
         "North.",
-        "Without rows with cause Storm the gap falls from $11,600 to between -$16,000 and $8,000. "
+        "Without rows with cause Storm, the gap falls from $11,600 to between -$16,000 and $8,000. "
         "Nothing else in the table clearly shrinks it.",
     ),
     "vanishes, not above all others": (
         explained(effect("cause Storm", 0.3, 2.4), effect("cause Fire", -0.2, 0.5)),
         "Rows with cause Storm account for the gap: without them South is no longer clearly above "
         "North.",
-        "Without rows with cause Storm the gap falls from $11,600 to between -$16,000 and $8,000. "
+        "Without rows with cause Storm, the gap falls from $11,600 to between -$16,000 and $8,000. "
         "Nothing else in the table clearly shrinks it.",
     ),
     "turns": (
         explained(effect("cause Storm", 1.2, 1.4), effect("cause Fire", 0.1, 0.2)),
         "Rows with cause Storm account for the gap: without them South would be below North.",
-        "Without rows with cause Storm the gap falls from $11,600 to between -$4,600 and -$2,300. "
+        "Without rows with cause Storm, the gap falls from $11,600 to between -$4,600 and -$2,300. "
         "Leaving out cause Fire instead shrinks it too.",
     ),
     "rows of the analyst's own make it vanish": (
         explained(effect("rows where cause is Ice", 0.9, 1.1), effect("cause Fire", -0.2, 0.2)),
         "Rows where cause is Ice account for the gap: without them South is no longer clearly above "
         "North.",
-        "Without rows where cause is Ice the gap falls from $11,600 to between -$1,200 and $1,200. "
+        "Without rows where cause is Ice, the gap falls from $11,600 to between -$1,200 and $1,200. "
         "Nothing else in the table clearly shrinks it.",
     ),
     "may vanish, but half of it is expected to remain": (
         explained(effect("cause Storm", 0.1, 1.1), effect("cause Fire", -0.2, 0.2)),
-        "Without rows with cause Storm the gap is clearly smaller: -$1,000 to $10,000 instead of "
+        "Without rows with cause Storm, the gap is clearly smaller: -$1,000 to $10,000 instead of "
         "$11,600.",
         "Other conditions may matter as much.",
     ),
     "several vanish": (
         explained(effect("cause Storm", 0.8, 1.2), effect("month May", 0.7, 1.1), effect("age 9", 0.1, 0.2)),
         "Each of two kinds of rows accounts for the gap alone: cause Storm and month May.",
-        "Without rows with cause Storm the gap falls from $11,600 to between -$2,300 and $2,300. "
+        "Without rows with cause Storm, the gap falls from $11,600 to between -$2,300 and $2,300. "
         "Leaving out age 9 instead shrinks it too.",
     ),
     "may vanish, and noise alone would say so": (
@@ -337,13 +337,13 @@ EXPLANATIONS: dict[str, tuple[Explained, str, str]] = {
     ),
     "one clear among unclear": (
         explained(effect(MARRIED, 0.1, 0.2), effect(DEGREE, -0.1, 0.3)),
-        "Without rows with marital status Married the gap is clearly smaller: $9,300–10,400 instead "
+        "Without rows with marital status Married, the gap is clearly smaller: $9,300–10,400 instead "
         "of $11,600.",
         "Other conditions may matter as much.",
     ),
     "only one shown, its rank open": (
         explained(effect(MARRIED, 0.41, 0.53)),
-        "Without rows with marital status Married the gap is clearly smaller: $5,500–6,800 instead of "
+        "Without rows with marital status Married, the gap is clearly smaller: $5,500–6,800 instead of "
         "$11,600.",
         "Other conditions may matter as much.",
     ),
@@ -355,13 +355,13 @@ EXPLANATIONS: dict[str, tuple[Explained, str, str]] = {
     ),
     "widens": (
         explained(effect(DEGREE, -0.1, 0.2), effect("hours Part-time", -0.3, -0.2)),
-        "Without rows with hours Part-time the gap would be larger, not smaller: "
+        "Without rows with hours Part-time, the gap would be larger, not smaller: "
         "$13,900–15,100 instead of $11,600.",
         "Nothing measured here clearly shrinks it.",
     ),
     "several widen": (
         explained(effect(DEGREE, -0.2, -0.1), effect("hours Part-time", -0.3, -0.2)),
-        "Without rows with hours Part-time the gap would be larger, not smaller: "
+        "Without rows with hours Part-time, the gap would be larger, not smaller: "
         "$13,900–15,100 instead of $11,600.",
         "Nothing measured here clearly shrinks it. The same is true without education Bachelors.",
     ),
@@ -434,7 +434,7 @@ EXPLANATIONS: dict[str, tuple[Explained, str, str]] = {
     ),
     "influence: widens": (
         explained(influence(DEGREE, -1, 2), influence("hours Part-time", -6, -5)),
-        "Without rows with hours Part-time the gap would be larger, not smaller.",
+        "Without rows with hours Part-time, the gap would be larger, not smaller.",
         "Nothing measured here clearly shrinks it.",
     ),
     "influence: nothing is clear": (
@@ -451,7 +451,7 @@ EXPLANATIONS: dict[str, tuple[Explained, str, str]] = {
     "ratio: turns": (
         explained(ratio_effect(MARRIED, 0.8, 0.9), ratio_effect(DEGREE, 1.8, 1.9), asked=RATIO),
         "Rows with marital status Married account for the ratio: without them it would be below 1.",
-        "Without rows with marital status Married the ratio falls from 2.02 to 0.80–0.90. Leaving out "
+        "Without rows with marital status Married, the ratio falls from 2.02 to 0.80–0.90. Leaving out "
         "education Bachelors instead shrinks it too.",
     ),
     "ratio: may vanish, of which no estimate is told": (
@@ -469,7 +469,7 @@ EXPLANATIONS: dict[str, tuple[Explained, str, str]] = {
         explained(ratio_effect(MARRIED, 0.2, 0.21), ratio_effect(DEGREE, 0.3, 0.31), asked=SHARE),
         "Each of two kinds of rows accounts for the share alone: marital status Married and education "
         "Bachelors.",
-        "Without rows with marital status Married the share falls from 67% to 20.0–21.0%. Nothing "
+        "Without rows with marital status Married, the share falls from 67% to 20.0–21.0%. Nothing "
         "else in the table clearly shrinks it.",
     ),
     "value: first": (
@@ -484,7 +484,7 @@ EXPLANATIONS: dict[str, tuple[Explained, str, str]] = {
         ),
         "Rows with cause Storm account for the gap: without them it is no longer clearly above "
         "$10,000.",
-        "Without rows with cause Storm the gap falls from $11,600 to $9,700–10,300. Nothing else in "
+        "Without rows with cause Storm, the gap falls from $11,600 to $9,700–10,300. Nothing else in "
         "the table clearly shrinks it.",
     ),
     "names with braces": (
@@ -513,7 +513,7 @@ def test_an_explanation_says_what_explains_the_gap(situation: str) -> None:
 
 KNOWN = Circumstances(0.1, 5.0, 103, ("a", "b", "c"), {"a": 2, "b": 3, "c": 4})
 CROWDED = replace(KNOWN, columns=("broker", "broker", "a"), values={"broker": 2_000, "a": 2})
-NO_PRICE = "What is left of the budget would not make it clear."
+NO_PRICE = "The remaining budget is probably too small to make any condition clear."
 ADVICE: dict[str, tuple[Circumstances, str]] = {
     "a price within what is left": (
         KNOWN, "Spending about ρ 0.4 of the privacy budget (ρ 5 is left) would probably make one condition "
@@ -526,7 +526,7 @@ ADVICE: dict[str, tuple[Circumstances, str]] = {
     ),
     "a price above what is left": (
         replace(KNOWN, remaining=0.39),
-        "What is left of the budget would not make it clear. Try fewer columns: attributes=[…].",
+        f"{NO_PRICE} Try fewer columns: attributes=[…].",
     ),
     "the same with few columns": (replace(KNOWN, remaining=0.39, values={"a": 2, "b": 3}), NO_PRICE),
     "a column with many values": (

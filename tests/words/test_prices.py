@@ -78,6 +78,11 @@ class Expected:
             "Expected ±0.5 in a group of 100, ±0.01 in a group of 10,000 rows (95% interval).",
         ),
         (Expected(None), "", "Expected interval unknown before asking, as its width depends on the values."),
+        (
+            Expected(None),
+            "MEDIAN(pay)",
+            "MEDIAN(pay): expected interval unknown before asking, as its width depends on the values.",
+        ),
     ],
 )
 def test_a_query_says_how_far_off_its_values_may_be(preview, name, text):
@@ -89,11 +94,11 @@ def test_a_query_says_how_far_off_its_values_may_be(preview, name, text):
     [
         (
             {"measured": "gap", "unit": POINTS, "gap": 0.0031, "relative": 0.02, "influence": 9.0},
-            "Each gap without a condition will be accurate to about ±0.3 percentage points.",
+            "Each gap without a condition's rows will be accurate to about ±0.3 percentage points.",
         ),
         (
             {"measured": "ratio", "unit": PLAIN, "gap": 0.31, "relative": None, "influence": 9.0},
-            "Each ratio without a condition will be accurate to about ±0.3.",
+            "Each ratio without a condition's rows will be accurate to about ±0.3.",
         ),
         (
             {"measured": "gap", "unit": PLAIN, "gap": None, "relative": 0.0082, "influence": 9.0},
@@ -117,5 +122,15 @@ def test_lost_rows_may_have_no_known_upper_end(ends, text):
 
 
 def test_discovery_says_what_a_value_needs_and_which_delta_it_spends():
-    assert prices.threshold(45, 1e-9).startswith("A value is found if its noisy number of units exceeds 45. ")
-    assert prices.discovered_delta(1e-9, 2e-9).endswith("together is (ε, 2e-09)-differentially private.")
+    assert prices.threshold(45, 1e-9) == (
+        "A value is found if its noisy number of units exceeds 45. The chance to find a value that only one "
+        "unit has is below δ = 1e-09. This δ is spent in addition to ρ."
+    )
+    assert prices.discovered_delta(1e-9, 2e-9) == (
+        "Discovering values has spent up to δ = 1e-09 as well. "
+        "Everything asked together is (ε, 2e-09)-differentially private."
+    )
+
+
+def test_a_count_says_how_far_off_it_may_be():
+    assert prices.expected_count(4.2, 0.95) == "Expected ±4.2 rows per count (95% interval)."

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
 import pytest
 
 from dpxplain.model.contrast import Contrast, Ratio
@@ -9,7 +12,7 @@ from dpxplain.model.groups import Groups
 from dpxplain.model.schema import Schema
 from dpxplain.sql.parse import parse
 from dpxplain.words.questions import question_text, question_title, ratio_text
-from dpxplain.words.titles import answer_title, group_name, in_percent, is_share
+from dpxplain.words.titles import answer_title, caption, group_name, in_percent, is_share, question_filter
 
 PEOPLE = Schema.load(
     {
@@ -89,6 +92,23 @@ def test_a_title_without_groups_says_all_rows_and_one_with_having_says_what_is_s
     assert title("COUNT(*)", "WHERE age > 20") == "Number of rows, only where age is above 20"
     having = "GROUP BY race HAVING COUNT(*) > 5"
     assert title("race, COUNT(*)", having) == "Number of rows by race, shown where COUNT(*) > 5"
+
+
+def test_a_caption_names_the_data_the_cost_the_date_and_the_confidence():
+    entry = SimpleNamespace(id=7, rho=0.1, time=datetime(2026, 3, 1, tzinfo=UTC))
+    assert caption(PEOPLE, entry, 0.95) == (
+        "people · number 7 · cost ρ 0.1 · 2026-03-01 · 95% intervals, for privacy noise only"
+    )
+
+
+def test_a_question_names_the_filter_of_its_answer():
+    asked = "Why is A above B?"
+    plain, filtered = (
+        parse(f"SELECT race, COUNT(*) FROM people {where}GROUP BY race", PEOPLE)
+        for where in ("", "WHERE age > 20 ")
+    )
+    assert question_filter(asked, plain, PEOPLE) == asked
+    assert question_filter(asked, filtered, PEOPLE) == f"{asked} Only where age is above 20."
 
 
 @pytest.mark.parametrize(

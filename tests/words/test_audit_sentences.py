@@ -14,8 +14,8 @@ from dpxplain.words.audit_sentences import audit_sentence
 TOKENS = {"t1": "bob"}
 
 
-def sentence(action: str, details: Mapping[str, Any], actor: str = "carol") -> str:
-    record = AuditRecord(1, datetime(2026, 1, 1, tzinfo=UTC), actor, action, "people", details, "", "")
+def sentence(action: str, details: Mapping[str, Any], actor: str = "carol", dataset: str = "people") -> str:
+    record = AuditRecord(1, datetime(2026, 1, 1, tzinfo=UTC), actor, action, dataset, details, "", "")
     return audit_sentence(record, TOKENS)
 
 
@@ -43,11 +43,24 @@ SHARE = {"owner": "", "reader": "*", "reason": ""}
         ("token revoked", {"revocation": {"token": "t1"}}, "revoked bob's token (t1)"),
         ("token revoked", {"revocation": {"token": "s9"}}, "ended a browser session (s9)"),
         ("cancelled", {"entry": 7}, "cancelled request 7 on people"),
+        ("truth viewed", {"schema": "x"}, "compared a schema of people with its true rows"),
+        ("data file removed", {"file": "gone.csv"}, "removed the data file gone.csv"),
+        (
+            "browser sessions ended",
+            {"sessions": 1, "name": "oidc:oscar"},
+            "ended 1 browser sessions of oidc:oscar",
+        ),
         ("moon phase", {}, "moon phase (people)"),
     ],
 )
 def test_a_record_says_who_did_what(action: str, details: Mapping[str, Any], expected: str) -> None:
     assert sentence(action, details) == f"carol {expected}."
+
+
+def test_a_schema_may_be_compared_before_its_data_set_has_a_name() -> None:
+    assert sentence("truth viewed", {"schema": "x"}, dataset="") == (
+        "carol compared a schema of a new data set with its true rows."
+    )
 
 
 def test_a_record_without_an_actor_is_by_the_server_or_by_the_one_local_user() -> None:
