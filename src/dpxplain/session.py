@@ -449,7 +449,8 @@ class Session:
         planned = PlannedQuery.of(statement, release.rho, confidence, dataset, population)
         if planned.key != line.key:
             raise BadRequest(
-                f"The schema has changed since answer {line.id} was given, so it can no longer be read.",
+                f"The schema has changed since answer {line.id} was given, so the answer can no longer "
+                "be read.",
                 remedy="Ask the query again, or restore the earlier schema.",
             )
         released: Any = Released(release, line, free=True)

@@ -146,7 +146,7 @@ def test_a_code_book_of_other_data_is_refused(dpxplain: Any, folder: Path, fligh
     (folder / "book.csv").write_text("column,value\nsomething,1\n")
     outcome = dpxplain("schema", "init", "flights.csv", "-o", "x.toml", "--codebook", "book.csv")
     assert outcome.code == 2
-    assert "names no column" in outcome.err
+    assert "None of the columns in the code book" in outcome.err
     assert not (folder / "x.toml").exists()
 
 

@@ -225,7 +225,7 @@ def test_a_code_book_says_what_a_catalog_does_not(dpxplain: Any, folder: Path) -
 @pytest.mark.parametrize(
     ("book", "problem"),
     [
-        ("column,value\nbeak,1\n", "names no column"),
+        ("column,value\nbeak,1\n", "None of the columns in the code book"),
         ("column,value\nregion,1\nregion,01\n", "'1' twice"),
         ("column,low,high\nborn,2000,2020\n", "born, which does not contain numbers"),
     ],

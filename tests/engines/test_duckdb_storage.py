@@ -147,7 +147,7 @@ def test_a_small_file_of_many_equal_rows_is_judged_by_their_number_before_it_is_
         assert _sums(engine) == {1: (rows, rows)}
     monkeypatch.setattr(DuckDBEngine, "_open", lambda *_: pytest.fail("read"))
     for schema in (_schema("memory"), _schema("auto", unit="g", max_rows=1)):
-        with pytest.raises(SourceError, match="need more memory than allowed"):
+        with pytest.raises(SourceError, match="needs more memory than allowed"):
             DuckDBEngine(file, schema, memory="10MB")
 
 

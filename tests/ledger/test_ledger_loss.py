@@ -114,7 +114,7 @@ def test_declared_loss_leaves_no_delta_and_shows_what_may_have_been_spent(rolled
     rolled_back.recovery.declare_loss(reason="disk failed", by="carol")
     assert rolled_back.spent_delta("adult") == math.inf
     assert rolled_back.budget("adult").discovered_delta == delta
-    with pytest.raises(SchemaError, match="have spent"):
+    with pytest.raises(SchemaError, match="has already spent"):
         rolled_back.open_dataset("adult", 2.0, delta / 2)
 
 

@@ -351,7 +351,7 @@ def test_the_budget_tells_the_delta_that_was_spent_whatever_is_declared_later(tm
     with connect(tmp_path, declared({"delta": 1e-2})) as session:
         session.discover("city", rho=0.1, delta=4e-3)
         assert (session.budget.delta, session.budget.discovered_delta) == (1e-2, 4e-3)
-    with pytest.raises(SchemaError, match=r"have spent δ = 0\.004, more than 1e-09") as refused:
+    with pytest.raises(SchemaError, match=r"lowered to 1e-09: .* spent up to δ = 0\.004") as refused:
         connect(tmp_path, declared({"delta": 1e-9}))
     assert "Keep delta = 0.01" in str(refused.value)
     with connect(tmp_path, declared({"delta": 5e-3})) as session:

@@ -28,8 +28,8 @@ REFUSED = [
     # clauses
     ("SELECT sex, COUNT(*) FROM people GROUP BY sex HAVING »sex« = 'Male'", "not an aggregate", "WHERE"),
     ("SELECT sex, COUNT(*) FROM people GROUP BY sex HAVING »COUNT(*)«", "comparison", "COUNT(*) > 100"),
-    ("SELECT sex, COUNT(*) FROM people GROUP BY sex HAVING »1« > 0", "two numbers", "COUNT(*) > 100"),
-    ("SELECT sex, COUNT(*) FROM people GROUP BY sex HAVING »COUNT(*) IN (1, 2«)", "comparison", "aggregates"),
+    ("SELECT sex, COUNT(*) FROM people GROUP BY sex HAVING »1« > 0", "two plain numbers", "COUNT(*) > 100"),
+    ("SELECT sex, COUNT(*) FROM people GROUP BY sex HAVING »COUNT(*) IN (1, 2«)", "comparison", "aggregate"),
     ("SELECT sex, COUNT(*) FROM people GROUP BY sex HAVING COUNT(*) > »'x'«", "from aggregates", "numbers"),
     ("SELECT sex, COUNT(*) FROM people GROUP BY sex HAVING »MAX«(pay) > 3", "MAX", "QUANTILE_CONT"),
     (

@@ -59,7 +59,8 @@ def create_token(
         str | None, typer.Option("--dataset", metavar="NAME", help="Also allow spending on this data set.")
     ] = None,
     rho: Annotated[
-        float | None, typer.Option("--rho", help="How much they may spend, with --dataset.")
+        float | None,
+        typer.Option("--rho", help="How much this person may spend on the data set named with --dataset."),
     ] = None,
     by: By = None,
     place: LedgerPlace = None,
@@ -117,14 +118,16 @@ def revoke_token(
         str | None, typer.Argument(metavar="ID", help="The token's id, as in the list.", show_default=False)
     ] = None,
     only: Annotated[
-        bool, typer.Option("--only", help="Keep the tokens that a curator made with it.")
+        bool,
+        typer.Option("--only", help="Revoke only this token. Keep the tokens that were made with it."),
     ] = False,
     made_by: Annotated[
         str | None,
         typer.Option(
             "--made-by",
             metavar="NAME",
-            help="Instead of ID: end all tokens that this person made, and their OIDC sessions.",
+            help="Instead of ID: revoke all tokens that this person made, and end this person's own OIDC "
+            "sessions.",
         ),
     ] = None,
     by: By = None,

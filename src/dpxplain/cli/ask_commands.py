@@ -141,7 +141,8 @@ def preview(
         float | None,
         typer.Option(
             "--precision",
-            help="Find the ρ at which this share of the k shown is right. Needs a prepared answer.",
+            help="Find the ρ at which this share of the k conditions shown belongs to the true top k. Needs "
+            "a prepared answer.",
         ),
     ] = None,
     place: Place,
@@ -169,7 +170,7 @@ def preview(
                 raise BadRequest(
                     "A query takes only --rho, --epsilon and --confidence; the other options are for "
                     "explanations.",
-                    remedy="Leave them out, or name two groups of an answer instead of a query.",
+                    remedy="Leave out the other options, or name two groups of an answer instead of a query.",
                 )
             if rho is None and epsilon is None and session.schema.privacy.default_rho is None:
                 rho = 0.1
@@ -192,7 +193,8 @@ def _refuse_prices(rho: float | None, epsilon: float | None, mechanism_options: 
     is_priced = rho is not None or epsilon is not None
     if is_priced or replace(mechanism_options, mechanism="auto") != o.MechanismOptions():
         raise BadRequest(
-            "The precision decides the price, so both cannot be given.",
+            "You asked for a precision. It decides the price and how the price is used, so you cannot also "
+            "set these.",
             remedy="Leave out --rho, --epsilon, --split, --lower-share and --sensitivity, or leave out "
             "--relative, --ranks and --precision.",
         )
@@ -230,7 +232,7 @@ def prepare(
             prepared = answer.prepare(preview.price.rho, **arguments)
         payload = partial(prepared_payload, prepared, answer, session.budget)
         present(prepared, payload, output.form, notes=output.notes)
-        _suggest_pair("Ask freely:", "explain", answer, *place.words, *choice.words)
+        _suggest_pair("Ask for free:", "explain", answer, *place.words, *choice.words)
 
 
 def _suggest_why(result: Answer | Answers, place: Place) -> None:

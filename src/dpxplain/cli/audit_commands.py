@@ -87,7 +87,10 @@ def verify_audit(
     head: Annotated[
         str | None,
         typer.Option(
-            "--head", metavar="HASH", help="A head that you noted earlier; the log must contain it."
+            "--head",
+            metavar="HASH",
+            help="A head (the hash of the log's last record) that you noted earlier; the log must contain "
+            "it.",
         ),
     ] = None,
     anchor: Annotated[
@@ -95,7 +98,7 @@ def verify_audit(
         typer.Option(
             "--anchor",
             metavar="FILE",
-            help="An anchor file of audit anchor or of a server; the log must continue from it.",
+            help="An anchor file, written by audit anchor or by a server; the log must continue from it.",
         ),
     ] = None,
     full: Annotated[
@@ -272,7 +275,11 @@ _COLUMNS = ("design", "neighbours", "releases", "ρ promised", "ρ at least", "p
 def audit_privacy(
     design: Annotated[
         list[str] | None,
-        typer.Option("--design", metavar="NAME", help="Only designs whose name contains this; repeatable."),
+        typer.Option(
+            "--design",
+            metavar="NAME",
+            help="Run only the tests (designs) whose name contains this text. Repeat the option for more.",
+        ),
     ] = None,
     minutes: Annotated[float, typer.Option("--minutes", min=0.05, max=600.0, help="The time limit.")] = 25.0,
     seed: Annotated[

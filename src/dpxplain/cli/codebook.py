@@ -64,7 +64,7 @@ def read_codebook(path: Path) -> Codebook:
     if kind not in (".csv", ".tsv", ".yaml", ".yml"):
         raise BadRequest(
             f"{path} is not a code book: its name must end in .csv, .tsv, .yaml or .yml.",
-            remedy="Use a CSV file with the columns column, value and label, or a YAML file.",
+            remedy='Use a CSV file with the columns "column", "value" and "label", or a YAML file.',
         )
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -82,7 +82,7 @@ def check_names(book: Codebook, names: Collection[str]) -> None:
     """Raises if the code book is for another table."""
     if book and book.keys().isdisjoint(names):
         raise SourceError(
-            "The code book names no column of the data.",
+            "None of the columns in the code book is in the data.",
             remedy="Write the column names as in the data, including upper and lower case.",
         )
 
@@ -96,7 +96,7 @@ def _from_csv(text: str, path: Path, kind: str) -> Codebook:
     if column is None or not {*_VALUE, *_LABEL, *_LOW} & names.keys():
         raise BadRequest(
             f"The first line of {path} does not name the columns of a code book.",
-            remedy="Name a column called column, and at least one of value, label, low and high.",
+            remedy='The first line must contain "column", and also "value", "label", or "low" and "high".',
         )
     book: dict[str, CodedColumn] = {}
     for row in reader:
@@ -125,7 +125,8 @@ def _from_yaml(text: str, path: Path) -> Codebook:
     columns = raw.get("columns", raw) if isinstance(raw, dict) else None
     if not isinstance(columns, dict):
         raise BadRequest(
-            f"{path} is not a code book.", remedy="Write each column's name with its values or label."
+            f"{path} is not a code book: it does not list columns by name.",
+            remedy="Write each column's name with its values or label.",
         )
     return {str(name): _coded(entry, path) for name, entry in columns.items()}
 
@@ -136,7 +137,10 @@ def _coded(entry: Any, path: Path) -> CodedColumn:
     if isinstance(entry, list):
         return CodedColumn(values={_text(value): "" for value in entry})
     if not isinstance(entry, dict):
-        raise BadRequest(f"{path} is not a code book.", remedy="Give each column its values or a label.")
+        raise BadRequest(
+            f"{path} is not a code book: a column in it has neither values nor a label.",
+            remedy="Give each column its values or a label.",
+        )
     if not {"values", "label", "bounds", "description"} & entry.keys():
         return CodedColumn(values={_text(value): str(label or "") for value, label in entry.items()})
     values, bounds = entry.get("values") or {}, entry.get("bounds")
@@ -155,7 +159,7 @@ def _bounds(low: Any, high: Any, path: Path) -> tuple[float, float]:
         bounds = (1.0, 0.0)
     if not (bounds[0] < bounds[1] and math.isfinite(bounds[1] - bounds[0])):
         raise BadRequest(
-            f"{path} has bounds that are not two finite numbers, the lower one first.",
+            f"{path} has wrong bounds. Bounds are two finite numbers, the lower one first.",
             remedy="Correct the bounds in the code book.",
         )
     return bounds

@@ -151,7 +151,7 @@ def accept(
     if as_json:
         show_json({"kind": "data-version", "dataset": report.dataset, "version": name, "schema": str(file)})
         return
-    OUT.print(f"{_capitalised(_named(name))} of {report.dataset} is now in {file}.", style="bold")
+    OUT.print(f"{_capitalised(_named(name))} of {report.dataset} is now the version in {file}.", style="bold")
     note(
         f"Answers from other versions stay in the history and are not used. "
         f"{amount(budget.remaining)} of {amount(budget.limit)} ρ is left."

@@ -61,7 +61,7 @@ def demo(
         tour.result(answer)
         tour.say(
             "Each value carries random noise that hides every person. "
-            "Its interval holds the true value 19 times out of 20."
+            "The true value lies inside the interval 19 times out of 20."
         )
 
         tour.step(
@@ -119,7 +119,7 @@ class _Tour:
     def open(self) -> None:
         self._rule("DPXPlain: private answers that explain themselves")
         self.say(
-            "The data: 48,842 people of the 1994 US census (Adult, UCI). You are an analyst: you may ask "
+            "The data: 48,842 people from the 1994 US census (Adult, UCI). You are an analyst: you may ask "
             "about them, but you never see a row. Each answer costs a part of a privacy budget, ρ = 5 in all."
         )
 

@@ -43,7 +43,7 @@ def experiment(
     ] = None,
     as_json: o.Json = False,
 ) -> int:
-    """Reproduce the paper's tables and figures, with ours beside them. Works only in a clone.
+    """Reproduce the paper's tables and figures, with our results beside them. Works only in a Git clone.
 
     Noise comes from seeds, and tables are generated or public, so it spends no budget. It keeps finished
     parts: an interrupted run resumes. docs/experiments.md has the results.

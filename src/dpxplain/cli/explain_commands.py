@@ -151,7 +151,8 @@ def story(
     rho: Annotated[
         float | None,
         typer.Option(
-            "--rho", help="Privacy budget to spend, once for all stories; default: free if it is prepared."
+            "--rho",
+            help="Privacy budget to spend, once for all stories; default: free if the answer is prepared.",
         ),
     ] = None,
     epsilon: o.Epsilon = None,

@@ -134,10 +134,10 @@ def restore(
     by: By = None,
     as_json: o.Json = False,
 ) -> None:
-    """Verify a backup and put it in place of the ledger, in SQLite or PostgreSQL. Shows what it lacks.
+    """Verify a backup and put it in place of the ledger, in SQLite or PostgreSQL.
 
-    Running servers continue with the restored ledger. People must sign in again in their browsers. Tokens
-    revoked after the backup are valid again.
+    Shows how much spent budget the backup lacks. Running servers continue with the restored ledger. People
+    must sign in again in their browsers. Tokens revoked after the backup are valid again.
 
     \b
     Example:

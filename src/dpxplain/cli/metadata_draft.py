@@ -31,7 +31,7 @@ _HEADER = """\
 DRAFT written by: dpxplain schema init
 Source: {origin}. No row was read.
 
-Everything in a schema is public. If somebody once took values or bounds from the data, compare each
+Everything in a schema is public. Some values or bounds may have been taken from the data. Compare each
 of them with public knowledge before you use or share this file."""
 
 
@@ -146,7 +146,9 @@ def _privacy(described: Description, rho: float) -> Table:
     rows = tomlkit.item(described.max_rows or 1)
     privacy.add(
         "max_rows",
-        rows if described.max_rows else rows.comment("not given there: how many rows can one person have?"),
+        rows
+        if described.max_rows
+        else rows.comment("the metadata do not say: how many rows can one person have?"),
     )
     return privacy
 

@@ -91,7 +91,7 @@ Epsilon = Annotated[
     float | None,
     typer.Option(
         "--epsilon", rich_help_panel=_SPENDING,
-        help="In place of --rho: spend the largest ρ whose ε, at the schema's δ, is at most this.",
+        help="The price as ε instead of ρ, at the schema's δ.",
     ),
 ]  # fmt: skip
 DryRun = Annotated[

@@ -266,9 +266,11 @@ def privacy_in_words(privacy: Privacy) -> str:
         else f"Each {privacy.unit} is protected, with at most {privacy.max_rows:,} of its rows."
     )
     hidden = (
-        "The answers hide what it contains, but not that it is in the data (bounded neighbours)."
+        f"For each {privacy.unit}, the answers hide its values, but not whether it is in the data (bounded "
+        "neighbours)."
         if privacy.neighbours == "bounded"
-        else "The answers hide even whether it is in the data (unbounded neighbours)."
+        else f"For each {privacy.unit}, the answers hide even whether it is in the data (unbounded "
+        "neighbours)."
     )
     default = (
         f" A query without a price costs ρ = {amount(privacy.default_rho)}."

@@ -213,7 +213,7 @@ def _reason_to_leave_out(column: ColumnProfile) -> str:
     unique = column.distinct >= 0.9 * column.filled and column.filled >= 20
     if column.kind == "numbers":
         if column.has_number_keys:
-            return f"its numbers repeat like the key of a person. {_MAY_BE_UNIT} If not, declare its bounds."
+            return f"its numbers repeat, as a person's id would. {_MAY_BE_UNIT} If not, declare its bounds."
         assert column.low is not None
         assert column.high is not None
         if not _LEAST <= (max(abs(column.low), abs(column.high)) or 1.0) <= 1 / _LEAST:

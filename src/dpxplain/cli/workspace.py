@@ -265,7 +265,8 @@ class TypedQuestion:
         if self.options.weight:
             if self.groups:
                 raise QuestionError(
-                    "Groups were named both as A B and with --weight.", remedy="Use one of them."
+                    "Groups were named both as A B and with --weight.",
+                    remedy="Name the groups in one way only.",
                 )
             return _weighted(self.options.weight, answer), None
         if len(self.groups) == 2:
@@ -295,7 +296,8 @@ def one_aggregate(answer: Answer | Answers, name: str | None) -> Answer:
             return computed
         raise QuestionError(
             f"{name!r} is not an aggregate of answer {answer.id}.",
-            remedy=f"It has {answer.value_name}. Leave out --of, or choose another answer with --answer.",
+            remedy=f"Answer {answer.id} has {answer.value_name}. Leave out --of, or choose another answer "
+            "with --answer.",
         )
     return answer
 

@@ -147,7 +147,8 @@ def _open_database(
     path = source.files[0].replace("'", "''")
     in_use = SourceError(
         f"{source.files[0]} is not a DuckDB file, or another program has it open.",
-        remedy="Close the other program. If this program has the file open, pass its connection or relation.",
+        remedy="Close the other program. If your own Python program has the file open, pass that connection "
+        "or relation instead of the path.",
     )
     with quiet(in_use):
         connection.execute(f"ATTACH '{path}' AS attached (READ_ONLY)")
@@ -216,8 +217,8 @@ def _open_connected(
         f"The DuckDB connection has no table or view {table}."
         if table
         else "A DuckDB connection has many tables.",
-        remedy='Pass one table, as connection.table("flights"). Or name the table in the connection as the '
-        "schema does.",
+        remedy='Pass one table, as connection.table("flights"). Or give the table in the connection '
+        "the name that it has in the schema.",
     )
     if table is None:
         raise missing

@@ -114,7 +114,7 @@ def too_large(schema: Schema) -> SourceError:
     """The error for encoded rows that do not fit into memory."""
     places = '"file"' if schema.privacy.unit != "row" else '"stream" or "file"'
     return SourceError(
-        f"The encoded rows of {schema.table.name} need more memory than allowed.",
+        f"DPXPlain's copy of {schema.table.name} needs more memory than allowed.",
         remedy=f"Raise the memory limit, or set storage = {places} in the schema's [table].",
     )
 
@@ -205,7 +205,7 @@ def private_folder(folder: Path) -> Path:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not _is_private(folder):
         raise SourceError(
-            f"Encoded rows cannot be written to {folder}.",
+            f"DPXPlain cannot store its copy of the rows in {folder}.",
             remedy="Use a folder that you own and that nobody else can enter (chmod 700).",
         )
     return folder

@@ -107,7 +107,7 @@ def private_sources(
             is_same = other is not None and not _is_elsewhere(other)
         if other is None and not is_same:
             raise SchemaError(
-                f"tables.{name}.source: is missing.",
+                f"tables.{name}.source is missing.",
                 remedy=f'Set it to the table\'s file or address, or pass tables={{"{name}": DataFrame}} to '
                 "connect.",
             )
@@ -237,8 +237,8 @@ def refuse_swapped(source: object, schema: object) -> None:
         data = repr(str(schema)) if isinstance(schema, str | Path) else "DATA"
         raise BadRequest(
             "You passed a schema in place of the data. The data come first.",
-            remedy=f"Write dpx.connect({data}, schema={named}). Without data, it opens the schema's "
-            "table.source.",
+            remedy=f"Write dpx.connect({data}, schema={named}). If you leave out the data, connect opens "
+            "table.source from the schema.",
         )
 
 

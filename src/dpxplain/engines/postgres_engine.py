@@ -230,7 +230,7 @@ class PostgresEngine:
         rows = all_rows(self.schema, self._encodings(parameters))
         sql = f"CREATE TEMPORARY TABLE {ENCODED} AS {rows.sql}"
         refused = SourceError(
-            f"The encoded rows of {self.schema.table.name} cannot be stored in the database.",
+            f"DPXPlain cannot store its copy of {self.schema.table.name} in the database.",
             remedy="GRANT TEMPORARY ON DATABASE to the role, or remove table.storage from the schema.",
         )
         with quietly(refused), interruptible(partial(_cancel, connection)):
@@ -257,7 +257,9 @@ class PostgresEngine:
                 self._transaction(connection),
             ):
                 if rehearsed and self._is_altered(connection):
-                    return SourceError("The table's columns changed after it was opened.")
+                    return SourceError(
+                        "The table's columns changed after the data set was opened.", remedy="Open it again."
+                    )
                 results.append(work(partial(run, connection)))
             return None
         except psycopg.Error as error:

@@ -137,7 +137,8 @@ class PostgresAddress:
             raise SchemaError(
                 f"tables.{schema.table.name}.source: is in another database. Joined tables must be in one "
                 "database.",
-                remedy="Remove it, or write the address of the data's own table with another ::table.",
+                remedy="Remove this source, or write the address of the data set's own table with another "
+                "::table.",
             )
         return address
 

@@ -49,7 +49,7 @@ def _rows(schema: Schema, name: str, folder: Path, replacements: Mapping[str, ob
         declared = schema.tables[name].source
         if declared is None:
             raise SchemaError(
-                f"tables.{name}.source: is missing.",
+                f"tables.{name}.source is missing.",
                 remedy=f'Set it to the table\'s file or address, or pass tables={{"{name}": DataFrame}} to '
                 "connect.",
             )

@@ -150,7 +150,8 @@ def source_files(source: str | Path | Sequence[str | Path]) -> SourceFiles:
     files = tuple(dict.fromkeys(file for part in parts for file in part.files))
     if parts[0].kind == "duckdb" and len(files) > 1:
         raise SourceError(
-            "You named several DuckDB files.", remedy="Name one file, and join its tables in it."
+            "You named several DuckDB files.",
+            remedy="Name one file. Put the tables that you need into it and join them there.",
         )
     return _each_once(SourceFiles(parts[0].kind, files, parts[0].table))
 

@@ -204,7 +204,7 @@ class LiveTable:
         """`place` is the table's lasting name: the kind of database and the table, without a host."""
         if not schema.table.version:
             raise SchemaError(
-                "table.version: is missing. The rows of a database table can change at any time, so the "
+                "table.version is missing. The rows of a database table can change at any time, so the "
                 "schema must name their state.",
                 remedy='Set version, such as "2026-11", and change it whenever the rows change.',
                 mistakes=[("table.version", "is missing")],

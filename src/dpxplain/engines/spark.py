@@ -259,7 +259,7 @@ class SparkEngine:
         rows = all_rows(self.schema, self._encodings(parameters))
         table = _Materialised(self._source.session, f"dpxplain_{token_hex(8)}", rows.columns)
         failed = SourceError(
-            f"Spark could not store the encoded table of {self.schema.table.name}.",
+            f"Spark could not store DPXPlain's copy of {self.schema.table.name}.",
             remedy='Is there enough space? storage = "file" also needs the right to create a table. storage '
             '= "stream" needs neither.',
         )

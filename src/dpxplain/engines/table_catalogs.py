@@ -74,7 +74,7 @@ def spark_table(source: str) -> CatalogTable:
     if holds_password(source):
         raise SourceError(
             "The address must not contain a token.",
-            remedy="Remove it. The address is written into the schema.",
+            remedy="Remove the token: the address will be stored in the schema, which is public.",
         )
     _, _, table = source.partition("::")
     if not table:

@@ -256,9 +256,9 @@ def _names(
 def _not_eligible(name: str, schema: Schema, query: Query, eligible: Sequence[str]) -> ExplanationError:
     remedy = f"Choose from {', '.join(eligible)}."
     if name in query.group_by:
-        problem = f"The query groups by {name!r}, so it cannot explain a difference between groups."
+        problem = f"The query groups by {name!r}, so {name!r} cannot explain a difference between groups."
     elif name == query.aggregate.column:
-        problem = f"The query aggregates {name!r}, so it cannot explain the result."
+        problem = f"The query aggregates {name!r}, so {name!r} cannot explain the result."
     elif name in schema.columns:
         problem = f"{name!r} has bounds but no edges, so there are no ranges to explain with."
         remedy = "Give it edges in the schema, or choose another attribute."

@@ -72,7 +72,7 @@ def either(*columns: str) -> Either:
     """`a = v OR b = v` for every value v the columns have in common, such as a zone at either end."""
     if len(set(columns)) < 2 or not all(isinstance(name, str) for name in columns):
         raise ExplanationError(
-            "either needs two or more columns.", remedy='Write dpx.either("pickup_zone", "dropoff_zone").'
+            "dpx.either needs two or more columns.", remedy='Write dpx.either("pickup_zone", "dropoff_zone").'
         )
     return Either(columns)
 

@@ -304,7 +304,8 @@ def _declare(connection: sa.Connection, dataset: str, declared: int, delta: floa
         spent = discovered_delta(connection, dataset)
         if delta < spent:
             raise SchemaError(
-                f"privacy.delta: discoveries of values have spent δ = {spent:g}, more than {delta:g}.",
+                f"privacy.delta cannot be lowered to {delta:g}: discovering values has already spent "
+                f"up to δ = {spent:g}.",
                 remedy=f"Keep delta = {latest.delta:g}. Budget that was spent cannot be taken back.",
             )
     time = audit.now()

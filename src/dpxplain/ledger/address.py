@@ -133,7 +133,8 @@ def check_configured(ledger: str) -> None:
     """Raises if the `ledger` of a configuration is not a valid address, or holds a password."""
     if database_address(ledger) is not None and _holds_password(_POSTGRES.sub("", ledger.strip(), count=1)):
         raise SchemaError(
-            "This file must not contain a password.", remedy=f"Set {LEDGER_VARIABLE} in the environment."
+            "The configuration file must not contain the ledger's password.",
+            remedy=f"Remove the address from the file, and set {LEDGER_VARIABLE} in the environment.",
         )
 
 
@@ -143,7 +144,8 @@ def refuse_forgotten_ledger(folder: Path) -> None:
         raise SchemaError(
             f"There is a {LEDGER_FILE} beside the configuration. Earlier versions kept the ledger there; "
             f"this version keeps it in {DEFAULT_LEDGER}, as every command does.",
-            remedy=f'Write ledger = "{LEDGER_FILE}" under [server] to keep using it, or move the file there.',
+            remedy=f'Write ledger = "{LEDGER_FILE}" under [server] to keep using this file, or move it to '
+            f"{DEFAULT_LEDGER}.",
         )
 
 

@@ -272,7 +272,7 @@ def check_not_gone(ledger: Path, anchor: Path) -> None:
 
 
 REMEDY = (
-    "Restore a newer backup (dpxplain ledger restore). If there is none, charge the lost amount: dpxplain "
+    "Restore the newest backup (dpxplain ledger restore). If there is none, charge the lost amount: dpxplain "
     "ledger declare-loss"
 )
 

@@ -236,7 +236,7 @@ class VisibleEntries:
         if row is None:
             raise BadRequest(
                 f"The history of {dataset!r} has no line {str(before)[:40]!r}.",
-                remedy="Leave out before to start with the newest lines.",
+                remedy='To start with the newest lines, leave out "before".',
             )
         return int(row.id)
 

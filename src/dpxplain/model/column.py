@@ -338,7 +338,9 @@ class Column(Declared):
     def grid(self) -> Grid:
         """The declared step, or the finest power of two that keeps sums exact (SPEC 2, item 9)."""
         if self.bounds is None or not self.is_summable:
-            raise SchemaError("A column without numeric bounds has no grid.")
+            raise SchemaError(
+                "This column has no numeric bounds.", remedy="Declare numeric bounds = [low, high] for it."
+            )
         low, high = (Fraction(Decimal(repr(b))) for b in self.bounds)
         if self.step is not None:
             step = Fraction(Decimal(repr(self.step)))

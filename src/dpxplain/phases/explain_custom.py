@@ -242,7 +242,7 @@ def plan_custom(
     if max(plan.selection_reach, plan.influence_reach, plan.rank_reach) > FURTHEST:
         raise ExplanationError(
             f"rho={rho!r} is too small for k={k}: the noise would hide even a condition whose influence "
-            f"stays the same when {FURTHEST:,} rows change.",
+            f"would stay the same if {FURTHEST:,} rows changed.",
             remedy="Use a larger rho or a smaller k.",
         )
     return plan

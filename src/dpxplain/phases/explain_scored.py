@@ -221,7 +221,8 @@ def plan_one_shot(
     if lower is None or not _LEAST_SHARE <= lower <= 1 - _LEAST_SHARE:
         raise ExplanationError(
             f"lower_share must be a number between 0 and 1, such as 0.1, not {lower_share!r}.",
-            remedy="Leave it out. The lower bound of a rank then gets a tenth, as in the paper.",
+            remedy="Leave out lower_share. A tenth of the ρ for ranks then goes to their lower bounds, as in "
+            "the paper.",
         )
     if terms.distinct and terms.k * nesting_work(terms.family) > MOST_NESTING_WORK:
         raise ExplanationError(

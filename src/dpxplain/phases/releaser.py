@@ -132,7 +132,7 @@ def rehearse(
         raise
     except Exception as error:  # tells nothing about data: there are no rows
         raise InternalError(
-            "This request fails whatever the data are. Nothing was charged.",
+            "This request would fail on any data. Nothing was charged.",
             remedy="Please report this, together with the request.",
         ) from error
     dataset.note_rehearsed(kind)

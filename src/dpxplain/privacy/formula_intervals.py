@@ -270,13 +270,14 @@ def _bootstrap(formula: Expression, confidence: float) -> Interval:
         most = 1.0 - 2.0 * _FEWEST_BEYOND / _RESAMPLES
         raise BadRequest(
             f"The bootstrap's {_RESAMPLES:,} resamples are enough for a confidence of at most {most:g}.",
-            remedy="Use the method image, or a lower confidence.",
+            remedy='Use the interval method "image", or a lower confidence.',
         )
     draws = np.random.default_rng(1985)  # seeded: post-processing of released values, not privacy noise
     atoms = leaves(formula)
     if any(isinstance(atom, NoisyImage) for atom in atoms.values()):
         raise BadRequest(
-            "The bootstrap is not defined for variances and quantiles.", remedy="Use the method image."
+            "The bootstrap is not defined for variances and quantiles.",
+            remedy='Use the interval method "image".',
         )
     if share_noise(atoms):
         resamples = _resampled_together(atoms, draws)

@@ -181,7 +181,7 @@ def _answer(question: QuestionLike, order: GroupOrder | None) -> Markup:
     of_question = {answer.groups.key(index) for index in question.contrast.groups}
     rows = list(answer.rows) if order is None else sorted(answer.rows, key=order)
     visible_rows = _visible_groups(answer, rows, of_question)
-    caption_of_table = "Released value and interval of each group"
+    caption_of_table = "Noisy value and interval of each group"
     left_out = [row for row in rows if row not in visible_rows]
     alt = f"{answer.value_name} of each group with its interval; the table below has the numbers."
     return _section(
@@ -190,7 +190,7 @@ def _answer(question: QuestionLike, order: GroupOrder | None) -> Markup:
         _figure(
             lambda width: charts.answer_chart(answer, rows=visible_rows, highlight=of_question, width=width),
             alt,
-            "Released values, the groups of the question in colour.",
+            "Noisy values. The groups in the question are in colour.",
         ),
         table(replace(answer_grid(answer, visible_rows), more=""), caption_of_table),
         el(
@@ -224,9 +224,9 @@ def _question(question: QuestionLike) -> Markup:
         _figure(
             lambda width: charts.question_chart(question, width=width),
             str(finding),
-            "The bold line is what the question compares with.",
+            "The bold line marks the value that the question compares with.",
         ),
-        table(grid, f"The released {question.measured} and its interval"),
+        table(grid, f"The noisy {question.measured} and its interval"),
     )
 
 
@@ -304,8 +304,8 @@ def _cost(explanation: Explanation, story: Story | None) -> Markup:
         "What it cost",
         el(
             "p",
-            "Each release uses up some of the privacy budget that the data's owner set. It is measured in ρ "
-            "(rho): smaller is more private, and amounts add up.",
+            "Each result uses up some of the privacy budget that the data's owner set. The budget is "
+            "measured in ρ (rho): smaller is more private, and amounts add up.",
         ),
         table(grid, "Privacy budget spent, by mechanism", class_="sum"),
         el(

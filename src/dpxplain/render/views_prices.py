@@ -152,10 +152,10 @@ def _bought(plan: Preparation, title: str, confidence: float = 0.95) -> Grid:
         ("groups", f"{plan.groups:,}"),
         ("conditions", f"{plan.family.size:,}"),
         ("noisy cells", f"{plan.cells:,}"),
-        (f"{level} noise on a cell's rows", f"± {numbers.number(reach * plan.count_scale)}"),
+        (f"noise in a cell's row count ({level})", f"± {numbers.number(reach * plan.count_scale)}"),
     ]
     if plan.total_scale is not None:
-        rows.append((f"{level} noise on a cell's sum", f"± {numbers.number(reach * plan.total_scale)}"))
+        rows.append((f"noise in a cell's sum ({level})", f"± {numbers.number(reach * plan.total_scale)}"))
     return Grid((Column(title), Column("", "right")), tuple(rows))
 
 
@@ -259,7 +259,7 @@ def of_discovery_preview(preview: DiscoveryPreview, most: int = MOST_ROWS) -> Vi
         lead=(
             *prices.price(preview.price),
             prices.threshold(preview.threshold, preview.delta),
-            f"A value that {preview.found_units:,} units have is found with "
+            f"A value shared by {preview.found_units:,} privacy units will be found with "
             f"{numbers.level(preview.confidence)} confidence.",
         ),
     )
@@ -277,7 +277,9 @@ def of_quality_preview(preview: QualityPreview, most: int = MOST_ROWS) -> View:
 def of_tuning(tuning: Tuning, most: int = MOST_ROWS) -> View:
     toml = tuning.toml()
     surely = all(row.sure for row in tuning.rows) and all(row.sure for row in tuning.max_rows)
-    lines = f"For {numbers.level(tuning.keep)}, put into the schema:\n{toml}" if toml else ""
+    kept = "values unchanged" if toml.startswith("[columns.") else "privacy units whole"
+    keep = f"{numbers.level(tuning.keep)} of the {kept}"
+    lines = f"To keep {keep}, put this into the schema:\n{toml}" if toml else ""
     grids = [
         Grid(
             (

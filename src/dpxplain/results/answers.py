@@ -193,7 +193,8 @@ class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, Answ
         if of is None and len(self.answers) > 1:
             raise QuestionError(
                 "This answer has several aggregates.",
-                remedy=f"Say which one is meant: of={self.names[0]!r}, or one of: {', '.join(self.names)}.",
+                remedy=f"Choose one, for example of={self.names[0]!r}. The aggregates are: "
+                f"{', '.join(self.names)}.",
             )
         return self[self.names[0] if of is None else of]
 

@@ -98,7 +98,7 @@ def _repeated_key(candidate: UnitCandidate) -> SchemaWarning:
     column = candidate.column
     return SchemaWarning(
         "privacy.unit", "repeated_key",
-        f"The schema protects single rows, but {column} looks like the key of a person: about "
+        f"The schema protects single rows, but {column} looks like a person's id: about "
         f"{candidate.values:,} values in {candidate.rows:,} rows, up to {candidate.most_rows:,} rows each. A "
         "person with several rows is protected less.",
         f"If {column} tells people apart, make it the privacy unit. If not, ignore this warning.",
@@ -139,7 +139,7 @@ def _category_warnings(name: str, column: Column, figures: ColumnFigures) -> Ite
         yield _warning(
             name, "unseen", 0, figures,
             f"No row has {_several(forgotten)}, which {'is' if len(forgotten) == 1 else 'are'} in the list.",
-            "Delete what is a mistake. Keep what a row could have: its count will be about 0.",
+            "Delete values that are mistakes. Keep values that could occur: their counts will be about 0.",
             _toml(name, f"values = {_array(seen_values)}") if seen_values else "",
             forgotten,
         )  # fmt: skip

@@ -102,10 +102,7 @@ class FormulaAnswer(Answer):
 
     @property
     def no_influence(self) -> str:
-        return (
-            f"{self.expression} is computed from noisy values; influence is defined for COUNT, SUM and "
-            "AVG only."
-        )
+        return f"{self.expression} is computed from noisy values. Only COUNT, SUM and AVG can be explained."
 
     def assess(self, contrast: Contrast, confidence: float, method: str) -> Assessment:
         if method not in METHODS:

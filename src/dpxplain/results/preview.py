@@ -244,8 +244,8 @@ class ExplanationPreview(Displayed, Tabular):
         subject = f"each of the {self.k:,} shown has" if self.k > 1 else "the one shown has"
         below = self._amount(self.shortfall, self.relative_shortfall)
         best = "the highest that was left to choose" if self.selects_distinct else self._lowest_shown
-        before = ", before folding" if self.folds else ""
-        return f"{begin} {subject} an influence that is lower than {best} by at most {below}{before}."
+        before = ", before nearly identical conditions are merged" if self.folds else ""
+        return f"{begin} {subject} an influence at most {below} below {best}{before}."
 
     @property
     def _lowest_shown(self) -> str:
@@ -258,8 +258,9 @@ class ExplanationPreview(Displayed, Tabular):
         several = ", for all of them at once" if self.mechanism == "vector" else ", for each of them"
         scope = several if self.k > 1 else ""
         return (
-            f"With {numbers.level(self.confidence)} confidence{scope}: every condition "
-            f"inside a rank interval has an influence at most {below} lower or {above} higher."
+            f"With {numbers.level(self.confidence)} confidence{scope}: every condition whose rank lies "
+            f"inside the interval has an influence at most {below} lower or {above} higher than the "
+            "condition shown."
         )
 
     def _amount(self, influence: float, relative: float | None) -> str:
@@ -341,10 +342,10 @@ class CustomPreview(Displayed, Tabular):
             )
         subject = f"each of the {self.k:,} shown" if self.k > 1 else "the one shown"
         place = f"one of the {self.k:,}" if self.k > 1 else "the one"
-        rows = f"{self.shortfall_rows:,} changed row{'' if self.shortfall_rows == 1 else 's'}"
+        rows = "changed row separates" if self.shortfall_rows == 1 else "changed rows separate"
         return (
-            f"With {numbers.level(self.confidence)} confidence, it would take at most {rows} to make "
-            f"{subject} {place} with the highest influence, according to its bounds.",
+            f"With {numbers.level(self.confidence)} confidence, at most {self.shortfall_rows:,} {rows} "
+            f"{subject} from being {place} with the highest influence, according to the influence's bounds.",
         )
 
     def records(self) -> list[Record]:

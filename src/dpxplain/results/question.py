@@ -434,8 +434,8 @@ class Question(AskedQuestion):
         _, alone, _ = ladder(USUAL_EXPLANATION, limit)
         _, once, _ = ladder(USUAL_PREPARATION, limit)
         return ExplanationError(
-            f"This explanation is not prepared, so it needs a price: about ρ {alone:g} alone, or about "
-            f"ρ {once:g} once for every question on this answer.",
+            f"This explanation is not prepared, so it needs a price: about ρ {alone:g} for this "
+            f"question only, or about ρ {once:g} once for all questions on this answer.",
             remedy=f"Pass rho={alone:g}, or prepare the answer: answer.prepare(rho={once:g}).",
         )
 

@@ -35,7 +35,7 @@ KEEP = 0.99
 _KEEPS = (0.9, 0.95, 0.99, 0.999)
 _MOVED = 0.01
 _HARDLY_ANY = 1e-3  # of the declared range
-_TUNE_AGAIN = "# This changes which rows count: change it first, then tune the bounds again.\n"
+_TUNE_AGAIN = "# max_rows decides which rows count: change max_rows first, then tune the bounds again.\n"
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
@@ -142,7 +142,7 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
         sure = numbers.level(self.confidence)
         return (
             f"All intervals of one column hold together with {sure} confidence, and so do those of max_rows. "
-            "The shares are of the values in the rows that count, without NULL. They do not say how far "
+            "The shares are percentages of the values in counted rows, without NULL. They do not say how far "
             "values lie beyond the bounds, nor how much capping would change a sum or an average.",
             *self._chosen_now(),
             *self._unproposed(),
@@ -166,7 +166,10 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
             names = ", ".join(columns)
             yield f"The declared bounds of {names} cap more than {lost} of the values. Widen them."
         if any(row.keep == self.keep and row.is_too_low for row in self.max_rows):
-            yield f"The declared max_rows cuts more than {lost} of the privacy units. Raise it."
+            yield (
+                f"More than {lost} of the privacy units have more rows than the declared max_rows. Raise "
+                "max_rows."
+            )
 
     def _hardly_any(self) -> Iterator[str]:
         rows = [row for row in self.rows if row.keep == self.keep and row.average_noise < _HARDLY_ANY]

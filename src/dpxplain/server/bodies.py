@@ -26,7 +26,7 @@ def _check_no_nul(text: str) -> str:
 
 def _check_name(text: str) -> str:
     if not proper_name(text):
-        raise ValueError("is not a name that somebody may have")
+        raise ValueError("cannot be used as a person's name")
     return text
 
 
@@ -63,8 +63,7 @@ Epsilon = Annotated[
     float,
     Field(
         gt=0,
-        description="In place of rho: the server spends the largest ρ whose ε, at the declared δ, is at most "
-        "this.",
+        description="The price as ε instead of rho. The server converts it to ρ at the declared δ.",
         examples=[0.5],
     ),
 ]
@@ -83,7 +82,11 @@ _NUMBER = "The number of a line in the history: 3, or 3@ann for a line of ann's 
 _ID = {"pattern": r"^[0-9]{1,16}(@.{0,600})?$", "max_length": 620}
 BeforeEntry = Annotated[str | None, Query(description="Only lines before the one with this number.", **_ID)]
 FindQuery = Annotated[
-    str, Query(max_length=200, description="Only lines that contain this text, in any case of letters.")
+    str,
+    Query(
+        max_length=200,
+        description="Only lines that contain this text. Upper and lower case do not matter.",
+    ),
 ]
 PageSize = Annotated[int, Query(ge=1, le=500, description="The largest number of lines to return.")]
 EntryId = Annotated[str, Path(description=_NUMBER, **_ID)]
@@ -142,7 +145,8 @@ ChartOrderOf = Annotated[
     Query(max_length=1_000, description="If the answer has several values: the one to sort by."),
 ]
 ChartQuery = Annotated[
-    int | None, Query(ge=100, le=4_000, description="If given, a Vega-Lite chart of this width comes along.")
+    int | None,
+    Query(ge=100, le=4_000, description="If given, the response includes a Vega-Lite chart of this width."),
 ]
 
 
@@ -315,7 +319,8 @@ class PreviewExplanation(Explain):
         default=None,
         gt=0,
         le=1,
-        description="The share of the k conditions shown that is right. Needs a prepared answer.",
+        description="The share of the k conditions shown that should be among the true top k. Needs a "
+        "prepared answer.",
     )
 
     @model_validator(mode="after")

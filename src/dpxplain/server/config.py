@@ -104,8 +104,8 @@ class Serving(_Strict):
             )
         if self.public_url is None and not self.trusted_hosts:
             raise ValueError(
-                'set public_url = "https://..." or trusted_hosts to the names that people reach the server '
-                "under"
+                'set public_url = "https://..." or trusted_hosts to the host names by which people reach '
+                "the server"
             )
         return self
 
@@ -213,7 +213,7 @@ class Config(_Strict):
                 f"{file} is not valid TOML: {error}.", remedy="Correct the file at this position."
             ) from None
         for key in raw.keys() & {"single_user", "folder"}:
-            raise SchemaError(f"In {file}: {key}: is not a known key.", remedy="Remove it.")
+            raise SchemaError(f"{file} has an unknown key: {key}.", remedy="Remove it.")
         return _checked(raw, str(file), file.parent.absolute())
 
     @property

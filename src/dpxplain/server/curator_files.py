@@ -56,7 +56,7 @@ def schema_of(text: str) -> Schema:
         position = _TOML_POSITION.search(str(error))
         raise SchemaError(
             f"The schema is not valid TOML{f' at {position[1]}' if position else ''}.",
-            remedy="Correct it there.",
+            remedy="Correct the TOML.",
             place=_place(text, position),
         ) from None
     schema = Schema.load(raw)
@@ -154,7 +154,7 @@ def source_of(schema: Schema, folder: Path) -> str | Path | list[Path]:
     check_source(schema)
     source = schema.table.paths(folder)
     if source is None:
-        raise SchemaError("table.source: is missing.", remedy="Set it to the file or address of the data.")
+        raise SchemaError("table.source is missing.", remedy="Set it to the file or address of the data.")
     return source
 
 
@@ -282,17 +282,19 @@ class DataFiles:
         """Removes an uploaded file for good. `users` are the data sets that use it."""
         path = self._existing(name)
         if users:
+            data_sets = "this data set" if len(users) == 1 else "each of these data sets"
             raise Problem(
                 409,
                 "file_in_use",
-                f"{name} contains the data of {', '.join(users)}.",
-                "The server's operator must first remove the schema file. The ledger keeps what was spent.",
+                f"{name} cannot be removed, because it contains the data of {', '.join(users)}.",
+                f"The server's operator must first remove the schema file of {data_sets}. The ledger still "
+                "keeps the spent budget.",
             )
         if not self._is_uploaded(name):
             raise Problem(
                 409,
                 "not_uploaded",
-                f"{name} was not uploaded through this server.",
+                f"{name} was not uploaded through this server, so you cannot remove it here.",
                 "The server's operator can remove it from the data folder.",
             )
         self._mark(name).unlink()  # first: a file without a mark cannot be removed

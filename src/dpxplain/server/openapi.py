@@ -19,10 +19,13 @@ from dpxplain.server.response_shapes import Failure
 Responses = dict[int | str, dict[str, Any]]
 
 _MEANINGS = {
-    400: "Wrong request. The message gives the reason, and the position where it is in the SQL.",
+    400: (
+        "The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the "
+        "position."
+    ),
     401: "No valid token.",
     403: "Your role may not do this, or another website sent the request.",
-    404: "It does not exist, or belongs to somebody else.",
+    404: "The requested item does not exist, or belongs to somebody else.",
     409: "The budget is too small, the result is not stored, or the data changed. Nothing was charged.",
     413: "The body is too large.",
     429: "Too many requests. See Retry-After.",

@@ -167,7 +167,7 @@ def _doubt(
     sufficient = _sufficient_price(relative_error, rho, ENOUGH)
     remedy = ""
     if sufficient is not None:
-        remedy = f" About {numbers.rho(sufficient)} would reduce it to half of the {gap}."
+        remedy = f" About {numbers.rho(sufficient)} would reduce the error to half of the {gap}."
     return f"The expected error is larger than the {gap} itself, so you would learn little.{remedy}"
 
 

@@ -91,7 +91,8 @@ def stored_part(session: Session, number: EntryId, of: str | None, confidence: f
         if (computed := computed_answer(of, [answer])) is not None:
             return computed
         raise QuestionError(
-            f"{of!r} is not an aggregate of this answer.", remedy=f"It is about {answer.value_name!r}."
+            f"{of!r} is not an aggregate of this answer.",
+            remedy=f"This answer is about {answer.value_name!r}.",
         )
     return answer
 
@@ -113,7 +114,9 @@ def question_of(session: Session, why: Why) -> Question:
         raise QuestionError(
             f"A {why.compare} needs {len(expected)} {'group' if len(expected) == 1 else 'groups'}, with "
             f"weight {' and '.join(f'{weight:g}' for weight in expected)}.",
-            remedy="Give weight 1 to the numerator's group, and -1 to the denominator's group.",
+            remedy="Give weight 1 to one group."
+            if why.compare == "share"
+            else "Give weight 1 to the first group, and -1 to the second.",
         )
     return answer.why_ratio(*weights, at_least=why.at_least, **options)
 

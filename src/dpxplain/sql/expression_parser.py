@@ -95,7 +95,7 @@ def read_expression(text: str, columns: Mapping[str, Any]) -> Expression:
         source = read(f"{before}{text}\n)")
         tree = admit(source, columns)
         if len(tree.expressions) != 1 or not isinstance(tree.expressions[0], exp.Paren):
-            raise source.refuse("This is more than one expression.", _USAGE)
+            raise source.refuse("This is more than one expression.", "Write only one.")
         return _Parser(Scope(source, schema)).parse(tree.expressions[0])
     except QueryRefused as refusal:
         start, end = ((None if p is None else max(0, p - len(before))) for p in (refusal.start, refusal.end))

@@ -42,7 +42,10 @@ MOST_AGGREGATES = 256  # each of them reads every measured part
 _LARGEST = 200  # nodes: each is computed for every group
 _MOST_DIGITS = 12
 _USAGE = "Write numbers and aggregates with + - * /, LN() or EXP(), such as 100 * SUM(a) / COUNT(*)."
-_COMPARE = "Compare aggregates, their names or numbers, such as HAVING COUNT(*) > 100 AND AVG(a) < 5."
+_COMPARE = (
+    "Compare an aggregate with a number or with another aggregate, such as HAVING COUNT(*) > 100 AND "
+    "AVG(a) < 5."
+)
 
 
 @dataclass
@@ -180,7 +183,7 @@ class FormulaParser:
         sides = self._formula(left), self._formula(right)
         condition = Compared(sides[0], _OPPOSITES[ordering] if negated else ordering, sides[1])
         if not aggregates_of(condition):
-            raise self.scope.refuse("This compares two numbers.", _COMPARE, left)
+            raise self.scope.refuse("This compares two plain numbers.", _COMPARE, left)
         return condition
 
 

@@ -9,8 +9,8 @@ from dpxplain.words.numbers import clean
 def quality_limits(schema: Schema) -> tuple[str, ...]:
     """What the measured shares do not tell, as sentences."""
     shares = (
-        "The shares are of all rows, not of one group. They do not say how far values lie beyond the bounds, "
-        "nor how much capping changed a sum or an average."
+        "The shares are percentages of all rows, not of one group. They do not say how far values lie beyond "
+        "the bounds, nor how much capping changed a sum or an average."
     )
     unit = clean(schema.privacy.unit)
     if unit == "row":

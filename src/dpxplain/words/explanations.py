@@ -110,7 +110,7 @@ def mechanism_note(mechanism: str, reason: str, lower_share: float | None) -> st
     note = f"Mechanism: {mechanism} ({reason})."
     if lower_share in (None, LOWER_SHARE):
         return note
-    return f"{note} Of the ρ for ranks, {lower_share:.4g} is for their lower bounds."
+    return f"{note} {100 * lower_share:.4g}% of the ρ for ranks is spent on their lower bounds."
 
 
 def enough_rho(spent: float, intervals: Sequence[Interval]) -> float | None:
@@ -185,6 +185,5 @@ def advice(intervals: Sequence[Interval], known: Circumstances) -> str:
             f"Spending about {rho(enough)} of the privacy budget ({rho(known.remaining)} is left) would "
             "probably make one condition clear."
         )
-    if len(known.values) > 2:
-        return "What is left of the budget would not make it clear. Try fewer columns: attributes=[…]."
-    return "What is left of the budget would not make it clear."
+    too_small = "The remaining budget is probably too small to make any condition clear."
+    return f"{too_small} Try fewer columns: attributes=[…]." if len(known.values) > 2 else too_small

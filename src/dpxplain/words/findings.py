@@ -181,7 +181,7 @@ def in_general(asked: Comparison) -> str:
     interval, verdict = asked.general
     span = asked.unit.span(*interval, asked.constant)
     if verdict is Verdict.UNCLEAR:
-        return f"In general it {_within(asked, interval)}, so sampling error may explain it."
+        return f"In general it {_within(asked, interval)}, so sampling error could explain what you see."
     return f"In general it is {span}, sampling error included."
 
 
@@ -325,7 +325,7 @@ def _accounted_for(table: Explained, enders: list[Effect], shrinking: list[Effec
         )
     rest = _without(table, first)
     rest = f"between {rest.replace(' to ', ' and ', 1)}" if " to " in rest else rest
-    support = f"Without {these_rows(first)} {_it(asked)} falls from {_gap(table)} to {rest}."
+    support = f"Without {these_rows(first)}, {_it(asked)} falls from {_gap(table)} to {rest}."
     others = [effect.name for effect in shrinking if effect not in enders]
     also = f"Leaving out {_listed(others, 'or')} instead shrinks it too." if others else _nothing_else(table)
     return _capitalised(headline), f"{support} {also}".rstrip()
@@ -353,7 +353,7 @@ def _several(table: Explained, shrinking: list[Effect]) -> tuple[str, str]:
     if len(shrinking) == 1:
         rows = uncapitalised(_rows(largest))
         headline = _headline(
-            f"Without {rows} {{it}} is clearly smaller: {{without}} instead of {{gap}}.",
+            f"Without {rows}, {{it}} is clearly smaller: {{without}} instead of {{gap}}.",
             largest.name,
             it=_it(asked),
             gap=_gap(table),
@@ -416,7 +416,7 @@ def _by_influence(table: Explained, shrinking: list[Effect]) -> tuple[str, str]:
 
 def _widened(table: Explained, widening: list[Effect]) -> tuple[str, str]:
     asked, first = table.asked, widening[-1]
-    template = f"Without {uncapitalised(_rows(first))} {{it}} would be larger, not smaller{{change}}."
+    template = f"Without {uncapitalised(_rows(first))}, {{it}} would be larger, not smaller{{change}}."
     change = ""
     if first.without is not None and table.gap is not None:
         change = f": {_without(table, first)} instead of {_gap(table)}"

@@ -21,11 +21,11 @@ def preparation_forecast(
 
     >>> one_row, persons = Privacy(rho=1), Privacy(rho=1, unit="person", max_rows=15)
     >>> preparation_forecast(0.0033, 0.4, ["A", "B"], 0.02, one_row, in_percent=True)
-    'At ρ 0.02, no change of a gap below 0.33 pp will be clear. Between A and B that is 0.825% of the gap.'
+    'At ρ 0.02, only a change of a gap above 0.33 pp can be clear. Between A and B that is 0.825% of the gap.'
     >>> preparation_forecast(0.4, 0.3, ["A"], 0.5, persons, in_percent=False)[34:]
-    'no change of the value below 0.4 will be clear. That is more than the whole value of 0.3.'
+    'only a change of the value above 0.4 can be clear. That is more than the whole value of 0.3.'
     >>> preparation_forecast(0.4, None, ["A", "B"], 0.5, persons, in_percent=False)
-    'At ρ 0.5 with 15 rows per person, no change of a gap below 0.4 will be clear.'
+    'At ρ 0.5 with 15 rows per person, only a change of a gap above 0.4 can be clear.'
     >>> preparation_forecast(None, None, ["A", "B"], 0.01, one_row, in_percent=False)
     'At ρ 0.01, hardly any change of a gap will be clear: the groups are too small for so much noise.'
     """
@@ -36,7 +36,7 @@ def preparation_forecast(
         reason = "the groups are too small for so much noise"
         return f"{begin} hardly any change of {measured} will be clear: {reason}."
     unit = (POINTS if len(labels) > 1 else PERCENT) if in_percent else PLAIN
-    sentence = f"{begin} no change of {measured} below {unit.number(smallest)} will be clear."
+    sentence = f"{begin} only a change of {measured} above {unit.number(smallest)} can be clear."
     if gap is None:
         return sentence
     where = f"Between {clean(labels[0])} and {clean(labels[1])} that is" if len(labels) > 1 else "That is"

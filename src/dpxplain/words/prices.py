@@ -14,8 +14,8 @@ FREE_FORMULA = "Free: a formula uses only the answer you already have."
 PREPARED = "Free: this answer is prepared."
 STORED = "Free: this was asked before, and the stored result is shown."
 EPSILON = (
-    "ρ adds up over requests; ε does not, so each ε here is converted by itself. "
-    "Whatever is asked, the ε of the limit is guaranteed."
+    "ρ adds up over requests. ε does not, so each ε here is converted separately. Whatever is asked, all "
+    "answers paid from this budget together stay within the ε of the limit."
 )
 DISCOVERY_DELTA = "Discovering values adds at most {:g} to this δ."
 QUALITY_USE = "Every answer now says how much of the data was capped or left out."
@@ -120,7 +120,8 @@ def expected_effects(
 ) -> str:
     """How precise the effects of an explanation will be, by the figure that the table will show."""
     if gap is not None:
-        return f"Each {measured} without a condition will be accurate to about ±{unit.about(gap, gap)}."
+        accuracy = f"±{unit.about(gap, gap)}"
+        return f"Each {measured} without a condition's rows will be accurate to about {accuracy}."
     if relative is not None:
         return f"Each relative influence will be accurate to about ±{number(relative * 100)}%."
     return f"Each influence will be accurate to about ±{number(influence)}."
@@ -137,8 +138,8 @@ def discovered_delta(spent: float, total: float) -> str:
 def threshold(least: int, delta: float) -> str:
     """How many units a value needs to be discovered."""
     return (
-        f"A value is found if its noisy number of units exceeds {least:,}. A value that only one unit has is "
-        f"found with a chance below δ = {delta:.3g}; this δ is spent beside ρ."
+        f"A value is found if its noisy number of units exceeds {least:,}. The chance to find a value "
+        f"that only one unit has is below δ = {delta:.3g}. This δ is spent in addition to ρ."
     )
 
 

@@ -25,7 +25,10 @@ NOT_PRIVATE = "NOT PRIVATE: the noise comes from a fixed seed, for experiments o
 
 def unselected_note(aggregate: str) -> str:
     """A note about an aggregate that only HAVING or ORDER BY uses."""
-    return f"{aggregate} is measured too, as HAVING or ORDER BY uses it; it shares ρ with the others."
+    return (
+        f"{aggregate} is measured too, because HAVING or ORDER BY uses it. The ρ is shared among all "
+        "aggregates."
+    )
 
 
 def question_text(aggregate: str, labels: Sequence[str], contrast: Contrast) -> str:

@@ -71,7 +71,7 @@ def caption(schema: Schema, entry: Entry, confidence: float) -> str:
     """The caption of a result that leaves the page: the data, the cost, the date and the confidence."""
     return (
         f"{clean(schema.table.name)} · number {entry.id} · cost {rho(entry.rho)} · {entry.time:%Y-%m-%d} · "
-        f"{level(confidence)} intervals of privacy noise only"
+        f"{level(confidence)} intervals, for privacy noise only"
     )
 
 

@@ -2437,7 +2437,7 @@ export interface components {
             ranks?: number | null;
             /**
              * Precision
-             * @description The share of the k conditions shown that is right. Needs a prepared answer.
+             * @description The share of the k conditions shown that should be among the true top k. Needs a prepared answer.
              */
             precision?: number | null;
         };
@@ -3634,7 +3634,7 @@ export interface operations {
                     "text/plain": string;
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3661,7 +3661,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3717,7 +3717,7 @@ export interface operations {
                     "application/json": components["schemas"]["Me"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3744,7 +3744,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3804,7 +3804,7 @@ export interface operations {
                     "application/json": components["schemas"]["Me"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3831,7 +3831,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3885,7 +3885,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3912,7 +3912,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3968,7 +3968,7 @@ export interface operations {
                     "application/json": components["schemas"]["Datasets"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3995,7 +3995,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4054,7 +4054,7 @@ export interface operations {
                     "application/json": components["schemas"]["DatasetPayload"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4081,7 +4081,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4140,7 +4140,7 @@ export interface operations {
                     "application/json": components["schemas"]["BudgetPayload"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4167,7 +4167,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4230,7 +4230,7 @@ export interface operations {
                     "application/json": components["schemas"]["PricedPreview"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4257,7 +4257,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4332,7 +4332,7 @@ export interface operations {
                     "application/json": components["schemas"]["AnswerPayload"] | components["schemas"]["AnswerColumns"] | components["schemas"]["ClientRelease"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4359,7 +4359,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4422,7 +4422,7 @@ export interface operations {
                 confidence?: number;
                 /** @description Also show intervals for the population that the rows were drawn from. */
                 population?: boolean;
-                /** @description If given, a Vega-Lite chart of this width comes along. */
+                /** @description If given, the response includes a Vega-Lite chart of this width. */
                 chart_width?: number | null;
                 chart_order?: "given" | "high" | "low" | "name";
                 /** @description If the answer has several values: the one to sort by. */
@@ -4450,7 +4450,7 @@ export interface operations {
                     "application/json": components["schemas"]["AnswerPayload"] | components["schemas"]["AnswerColumns"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4477,7 +4477,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4549,7 +4549,7 @@ export interface operations {
                     "application/json": components["schemas"]["QuestionPayload"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4576,7 +4576,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4630,7 +4630,7 @@ export interface operations {
                 before?: string | null;
                 /** @description The largest number of lines to return. */
                 limit?: number;
-                /** @description Only lines that contain this text, in any case of letters. */
+                /** @description Only lines that contain this text. Upper and lower case do not matter. */
                 find?: string;
             };
             header?: never;
@@ -4651,7 +4651,7 @@ export interface operations {
                     "application/json": components["schemas"]["HistoryPayload"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4678,7 +4678,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4739,7 +4739,7 @@ export interface operations {
                     "application/json": components["schemas"]["ReleasePayload"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4766,7 +4766,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4839,7 +4839,7 @@ export interface operations {
                     "application/json": components["schemas"]["ReleasePayload"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4866,7 +4866,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4937,7 +4937,7 @@ export interface operations {
                     "application/json": components["schemas"]["HistoryPayload"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4964,7 +4964,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5036,7 +5036,7 @@ export interface operations {
                     "application/json": components["schemas"]["PreviewPayload"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5063,7 +5063,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5134,7 +5134,7 @@ export interface operations {
                     "application/json": components["schemas"]["BoughtQuality"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5161,7 +5161,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5236,7 +5236,7 @@ export interface operations {
                     "application/json": components["schemas"]["QualityPayload"] | components["schemas"]["ClientRelease"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5263,7 +5263,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5344,7 +5344,7 @@ export interface operations {
                     "application/json": components["schemas"]["PreviewPayload"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5371,7 +5371,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5446,7 +5446,7 @@ export interface operations {
                     "application/json": components["schemas"]["DiscoveryPayload"] | components["schemas"]["ClientRelease"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5473,7 +5473,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5554,7 +5554,7 @@ export interface operations {
                     "application/json": components["schemas"]["PreviewPayload"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5581,7 +5581,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5667,7 +5667,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobPayload"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5694,7 +5694,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5775,7 +5775,7 @@ export interface operations {
                     "application/json": components["schemas"]["PricedPreview"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5802,7 +5802,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5888,7 +5888,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobPayload"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5915,7 +5915,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5996,7 +5996,7 @@ export interface operations {
                     "application/json": components["schemas"]["PricedPreview"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6023,7 +6023,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6095,7 +6095,7 @@ export interface operations {
                     "application/json": components["schemas"]["StoryPayload"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6122,7 +6122,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6194,7 +6194,7 @@ export interface operations {
                     "text/html": string;
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6221,7 +6221,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6289,7 +6289,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobList"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6316,7 +6316,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6389,7 +6389,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobPayload"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6416,7 +6416,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6493,7 +6493,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobPayload"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6520,7 +6520,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6595,7 +6595,7 @@ export interface operations {
                     "application/json": components["schemas"]["TruthPayload"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6622,7 +6622,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6694,7 +6694,7 @@ export interface operations {
                     "application/json": components["schemas"]["TruthPayload"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6721,7 +6721,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6793,7 +6793,7 @@ export interface operations {
                     "application/json": components["schemas"]["TruthPayload"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6820,7 +6820,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6888,7 +6888,7 @@ export interface operations {
                     "application/json": components["schemas"]["Analysts"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6915,7 +6915,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6980,7 +6980,7 @@ export interface operations {
                     "application/json": components["schemas"]["AllowancePayload"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7007,7 +7007,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7070,7 +7070,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7097,7 +7097,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7160,7 +7160,7 @@ export interface operations {
                     "application/json": components["schemas"]["Analysts"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7187,7 +7187,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7246,7 +7246,7 @@ export interface operations {
                     "application/json": components["schemas"]["Use"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7273,7 +7273,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7332,7 +7332,7 @@ export interface operations {
                     "application/json": components["schemas"]["BudgetRequests"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7359,7 +7359,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7422,7 +7422,7 @@ export interface operations {
                     "application/json": components["schemas"]["BudgetRequests"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7449,7 +7449,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7514,7 +7514,7 @@ export interface operations {
                     "application/json": components["schemas"]["BudgetRequests"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7541,7 +7541,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7600,7 +7600,7 @@ export interface operations {
                     "application/json": components["schemas"]["Shares"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7627,7 +7627,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7690,7 +7690,7 @@ export interface operations {
                     "application/json": components["schemas"]["Shares"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7717,7 +7717,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7780,7 +7780,7 @@ export interface operations {
                     "application/json": components["schemas"]["Shares"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7807,7 +7807,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7863,7 +7863,7 @@ export interface operations {
                     "application/json": components["schemas"]["DeclaredList"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7890,7 +7890,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7950,7 +7950,7 @@ export interface operations {
                     "application/json": components["schemas"]["SchemaText"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7977,7 +7977,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8045,7 +8045,7 @@ export interface operations {
                     "application/json": components["schemas"]["SchemaText"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8072,7 +8072,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8135,7 +8135,7 @@ export interface operations {
                     "application/json": components["schemas"]["SchemaText"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8162,7 +8162,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8258,7 +8258,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8318,7 +8318,7 @@ export interface operations {
                     "application/json": components["schemas"]["SchemaReview"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8345,7 +8345,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8410,7 +8410,7 @@ export interface operations {
                     "application/json": components["schemas"]["DataFileList"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8437,7 +8437,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8496,7 +8496,7 @@ export interface operations {
                     "application/json": components["schemas"]["FileColumns"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8523,7 +8523,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8586,7 +8586,7 @@ export interface operations {
                     "application/json": components["schemas"]["DataFileLine"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8613,7 +8613,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8679,7 +8679,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8706,7 +8706,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8771,7 +8771,7 @@ export interface operations {
                     "application/json": components["schemas"]["TokenList"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8798,7 +8798,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8858,7 +8858,7 @@ export interface operations {
                     "application/json": components["schemas"]["TokenMade"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8885,7 +8885,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8945,7 +8945,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8972,7 +8972,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9033,7 +9033,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuditPayload"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -9060,7 +9060,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9121,7 +9121,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuditVerified"];
                 };
             };
-            /** @description Wrong request. The message gives the reason, and the position where it is in the SQL. */
+            /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -9148,7 +9148,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description It does not exist, or belongs to somebody else. */
+            /** @description The requested item does not exist, or belongs to somebody else. */
             404: {
                 headers: {
                     [name: string]: unknown;
