@@ -48,7 +48,7 @@ DECIDED = "Privacy noise may have decided about these groups (each with its own 
 @pytest.mark.parametrize(
     ("groups", "sentences"),
     [
-        ([A], [f"{NOISY} all 1 groups kept."]),
+        ([A], [f"{NOISY} the only group kept."]),
         ([A, B], [f"{NOISY} 1 of 2 groups left out: B."]),
         (
             [A, C],

@@ -48,7 +48,7 @@ SHARE = {"owner": "", "reader": "*", "reason": ""}
         (
             "browser sessions ended",
             {"sessions": 1, "name": "oidc:oscar"},
-            "ended 1 browser sessions of oidc:oscar",
+            "ended the browser sessions of oidc:oscar (1)",
         ),
         ("moon phase", {}, "moon phase (people)"),
     ],

@@ -81,7 +81,8 @@ class Having:
     def sentences(self) -> list[str]:
         """Which groups were left out, and for which groups the true values may decide otherwise."""
         dropped, count = self.dropped, len(self.groups)
-        left_out = f"{len(dropped)} of {count} groups left out" if dropped else f"all {count} groups kept"
+        all_kept = "the only group kept" if count == 1 else f"all {count} groups kept"
+        left_out = f"{len(dropped)} of {count} groups left out" if dropped else all_kept
         listed_groups = f": {_listed(dropped)}" if dropped else ""
         lines = [
             f"HAVING {clean(self.condition)} compares the noisy values, not the true ones: "

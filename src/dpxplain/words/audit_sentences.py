@@ -146,7 +146,7 @@ _PREDICATES: dict[str, Callable[[AuditRecord], str]] = {
     "session created": lambda record: f"opened a browser session{_until(_row(record, 'token'))}",
     "signed in": lambda _: "signed in with a browser",
     "browser sessions ended": lambda record: (
-        f"ended {record.details.get('sessions')} browser sessions of {record.details.get('name')}"
+        f"ended the browser sessions of {record.details.get('name')} ({record.details.get('sessions')})"
     ),
     TRUTH_VIEWED: _truth_viewed,
     "schema edited": lambda record: f"edited the schema of {record.dataset}",
