@@ -60,8 +60,8 @@ def test_from_a_data_file_to_an_answer(tmp_path: Path) -> None:
 def test_the_demo_tells_the_whole_story_and_writes_its_report(tmp_path: Path) -> None:
     demo = call(tmp_path, "demo", "--report", "story.html")
     assert demo.returncode == 0, demo.stderr
-    for part in ("1  Ask", "2  Why?", "3  Prepare", "4  Explain", "5  Ask again", "Your turn", "Price: ρ 0.1",
-                 "story.html", "education", "gap without them", "ρ = 0.12 of 5"):  # fmt: skip
+    for part in ("1  Ask", "2  Is it real?", "3  Prepare", "4  Explain", "5  Ask again", "Your turn",
+                 "Price: ρ 0.1", "story.html", "education", "gap without them", "ρ = 0.12 of 5"):  # fmt: skip
         assert part in demo.stdout
     assert "<html" in (tmp_path / "story.html").read_text()[:500]
     assert not (tmp_path / ".dpxplain").exists()
