@@ -42,7 +42,7 @@ class Prepared(Displayed, Tabular):
         """What was prepared, in a sentence."""
         plan = self.plan
         return (
-            f"{numbers.counted(plan.family.size, 'condition')} can explain the difference of any of its "
+            f"{numbers.counted(plan.family.size, 'condition')} measured, in "
             f"{numbers.counted(plan.groups, 'group')}."
         )
 
