@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpxplain.datasets import census
+from experiments import census
 
 ROWS = 1_146_552  # as many as the paper's CPS table has
 LARGEST = 10_000_000

@@ -1,6 +1,6 @@
 """Counts how many of the five conditions shown have distinct true rows, with and without folding.
 
-    .venv/bin/python experiments/distinct_conditions.py
+    .venv/bin/python -m experiments.distinct_conditions
 
 The conditions are pairs on census-like tables and on Adult, from prepared answers. Two conditions count as
 the same if 90% (or 70%) of the rows that meet either one, in the groups asked about, meet both. Noise is
@@ -16,9 +16,10 @@ import duckdb
 import pyarrow.parquet as pq
 
 import dpxplain as dpx
-from dpxplain.datasets import census, path
+from dpxplain.datasets import path
 from dpxplain.results.answer import Answer
 from dpxplain.results.explanation import Explanation
+from experiments import census
 
 K, RHO_ANSWER, RHO_PREPARED, ROWS = 5, 0.1, 1.0, 100_000
 SAME = (0.9, 0.7)

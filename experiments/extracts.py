@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpxplain.datasets import census
+from experiments import census
 
 YEARS = (2011, 2019)
 MOST_INCOME = 200_000  # the paper keeps persons with less

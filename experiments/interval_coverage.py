@@ -1,4 +1,4 @@
-"""Measures how often the intervals of SPEC section 5 hold. Writes docs/interval-coverage.md.
+"""Measures how often the intervals of averages hold. Writes docs/interval-coverage.md.
 
     .venv/bin/python experiments/interval_coverage.py
 
@@ -49,7 +49,7 @@ class Cell:
         return np.where(sizes > 0, np.round(wanted * sizes) / np.maximum(sizes, 1), wanted)
 
     def release(self, runs: int, seed: int) -> NoisyMeans:
-        """`runs` releases of the AVG query of SPEC section 4; values lie in [0, 1]."""
+        """`runs` releases of the AVG query (docs/specification.md, answers); values lie in [0, 1]."""
         seeded = np.random.default_rng([SEED, seed])
         sizes = np.array(self.sizes, dtype=np.float64)
         ones = np.ones(len(sizes))

@@ -78,7 +78,7 @@ class Table:
 
     @cached_property
     def influence(self) -> FloatArray:
-        """The true influence of each predicate, as SPEC section 1 defines it."""
+        """The true influence of each predicate, as docs/specification.md defines it."""
         n, S, a, U = self.parts
         c, w = n[:, None] - a, np.array(self.weights)[:, None]
         m = c.min(axis=0)

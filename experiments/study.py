@@ -1,8 +1,8 @@
 """Compares four ways to explain; writes docs/study.md and its charts.
 
-    python experiments/study.py             200 seeded runs per point, on Adult and on a census-like table
-    python experiments/study.py --runs 20   a quick look
-    python experiments/study.py --ranking   only the last section: Kendall's τ of full rankings
+    python -m experiments.study             200 seeded runs per point, on Adult and on a census-like table
+    python -m experiments.study --runs 20   a quick look
+    python -m experiments.study --ranking   only the last section: Kendall's τ of full rankings
 
 Noise comes from a seeded source, so the figures repeat. Nothing here is private.
 """
@@ -19,11 +19,11 @@ import numpy as np
 import pandas as pd
 
 import dpxplain as dpx
-from dpxplain.datasets import census
 from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.phases.explain_scored import true_scores
 from dpxplain.privacy.mechanisms.noise import SeededNoise
 from dpxplain.privacy.mechanisms.top_k import select_top_k
+from experiments import census
 from experiments.tables import new_workspace
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -185,7 +185,7 @@ def write_rankings(frame: pd.DataFrame, runs: int) -> None:
         "one-shot, a third of ρ pays for the influences and the rest for rank intervals. One release of all "
         "influences (vector, which spends half of ρ on fresh noise) or of marginals does not get noisier as "
         f"k grows. The figures are Kendall's τ-b with the true order, the mean of {runs} seeded runs. The "
-        "paper calls 0.4 moderate and 0.7 strong. `python experiments/study.py --ranking` writes this "
+        "paper calls 0.4 moderate and 0.7 strong. `python -m experiments.study --ranking` writes this "
         "section. [experiments.md](experiments.md) has the paper's questions and conjunctions.\n",
         "| data | mechanism | order by | " + " | ".join(f"ρ = {rho:g}" for rho in RANKING_PRICES) + " |",
         "|---" * (3 + len(RANKING_PRICES)) + "|",
@@ -210,7 +210,7 @@ def write(frame: pd.DataFrame, runs: int) -> None:
     text = [
         "# Four mechanisms, measured\n",
         f"Each figure is the mean of {runs} seeded runs with k = {K} and 95% intervals, after one query at "
-        "ρ = 0.1. `python experiments/study.py` writes this page.\n",
+        "ρ = 0.1. `python -m experiments.study` writes this page.\n",
         "*As published* is the paper's mechanism with the paper's sensitivities. *One-shot* is the same "
         "mechanism with the sensitivities of [proofs/sensitivity.md](proofs/sensitivity.md). *Vector* and "
         "*marginals* are new ([proofs/vector.md](proofs/vector.md), "

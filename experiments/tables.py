@@ -18,15 +18,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import dpxplain as dpx
-from dpxplain.datasets import census, path
-from experiments import credit, extracts
+from dpxplain.datasets import path
+from experiments import census, credit, extracts
 
 ROOT = Path(__file__).parents[1]
 # Environment variables with real files in place of generated rows, set by `python -m experiments`.
 CPS, TRIPS, ZONES = "DPXPLAIN_CPS_EXTRACT", "DPXPLAIN_TLC_TRIPS", "DPXPLAIN_TLC_ZONES"
 
 _RECIPES = {
-    "census": ("src/dpxplain/datasets/census*",),
+    "census": ("experiments/census*",),
     "credit": ("experiments/credit*",),
     "trips": ("examples/taxi_imbalance.py",),
 }

@@ -1,4 +1,4 @@
-"""Adult, as bundled: the figures of SPEC section 8, by a loop that shares no code with DPXPlain."""
+"""Adult, as bundled: the figures of docs/specification.md, by a loop that shares no code with DPXPlain."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def predicates(columns: dict, attributes: list[str]):
 
 
 def true_average_influence(table, by, above, below, measure, attribute, value) -> float:
-    """Inf(p) = (Q(D) - Q(not p(D))) * m of SPEC section 1, for AVG and two groups, taken literally."""
+    """Inf(p) = (Q(D) - Q(not p(D))) * m (docs/specification.md), for AVG and two groups, taken literally."""
     if isinstance(value, tuple):
         satisfies = (table[attribute] > value[0]) & (table[attribute] <= value[1])
     else:

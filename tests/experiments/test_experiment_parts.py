@@ -18,9 +18,8 @@ from experiments.extracts import CODES, read_cps, read_trips, trip_schema
 from experiments.learn_credit import read_statlog
 from experiments.questions import TEN
 
-from dpxplain.datasets import census
 from dpxplain.privacy.calibration import top_k_scale
-from experiments import credit, published, tables
+from experiments import census, credit, published, tables
 
 
 def test_the_published_scale_is_that_of_the_papers_example() -> None:

@@ -1,6 +1,6 @@
-"""Data to start with: the bundled Adult table and its schema, and generators of made-up tables.
+"""Data to start with: the bundled Adult table and its schema, and a generator of made-up flights.
 
-Nothing here is private: Adult is published, the other rows are made up. CREDITS.md names the sources.
+Nothing here is private: Adult is published, the flights are made up. CREDITS.md names the sources.
 """
 
 from __future__ import annotations

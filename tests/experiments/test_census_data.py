@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import doctest
+import sys
 from itertools import combinations
 from math import sqrt
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from dpxplain.datasets import census
+sys.path.insert(0, str(Path(__file__).parents[2]))  # for experiments
+
+from experiments import census
 
 ROWS = 1_146_552
 SIZES = {"relate": 22, "sex": 3, "race": 29, "marst": 8, "citizen": 6, "classwkr": 15, "educ": 36, "age": 8}
@@ -105,3 +110,8 @@ def test_same_seed_same_table_other_seed_other_table():
 @pytest.mark.parametrize("rows", [0, 1, 7])
 def test_small_tables_can_be_generated(rows):
     assert census.generate(rows).num_rows == rows
+
+
+def test_the_examples_of_its_docstrings_are_true():
+    outcome = doctest.testmod(census)
+    assert (outcome.failed, outcome.attempted) == (0, 5)
