@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 PAGE := src/dpxplain/server/static/index.html
 
 .PHONY: setup demo page types messages serve check check-python check-page bench bench-engines load audit audit-time experiments studies clean constraints
-.PHONY: test test-python test-browser test-page test-fast test-slow test-slow-python test-slow-browser test-all test-stress fuzz
+.PHONY: test test-python test-browser test-page test-fast test-slow test-slow-python test-slow-browser test-all test-stress fuzz golden mutants
 
 setup: $(STAMP)
 
@@ -72,7 +72,7 @@ test-browser: setup page
 # For the loop while editing: no process, database, server, browser or grid; under a minute.
 SLOWER_ROOMS := page server sessions ledger cli engines datasets examples fuzz
 # Searches over small tables, generated statements, simulations and drawings: half of the time of what is left.
-SLOWER_FILES := test_private_by_construction sql/test_sql_property sql/test_inlined_subqueries render/test_charts \
+SLOWER_FILES := test_private_by_construction experiments/test_census_data sql/test_sql_property sql/test_inlined_subqueries render/test_charts \
 	$(addprefix privacy/test_,sensitivity bounded_neighbours marginal_inference shared_measurement \
 	untuned_coverage gumbel_race discrete_gaussian)
 test-fast: setup
@@ -93,6 +93,11 @@ test-slow-browser: setup page
 
 test-all: test test-slow
 
+# Writes anew what tests/golden compares with: request keys, stored releases, audit records, wire formats, commands.
+# After an intended change only; review the diff.
+golden: setup
+	DPXPLAIN_GOLDEN=1 $(BIN)/pytest tests/golden
+
 # Repeats the tests in random order, half of the time on a busy machine, to find those that fail by chance.
 MINUTES ?= 55
 test-stress: setup page
@@ -104,6 +109,11 @@ fuzz: setup
 	@tools/machine
 	EXAMPLES=20 $(PYTEST_IN_MEMORY) tests/engines/test_engine_contract.py
 	$(if $(SCRATCH),TMPDIR=$(SCRATCH) )PYTHONPATH=tests/fuzz:tests $(BIN)/python tools/fuzz.py $(FUZZ)
+
+# Changes the code of privacy, phases and ledger in copies, one place at a time, and lists the changes that no test notices;
+# 20 minutes. MUTANTS="--minutes 5 --room privacy" for a shorter look, MUTANTS_SEED for other changes.
+mutants: setup
+	$(if $(SCRATCH),TMPDIR=$(SCRATCH) )$(BIN)/python tools/mutants.py $(MUTANTS)
 
 # Unit tests of the page's sources; its browser tests are in tests/page.
 test-page: setup
