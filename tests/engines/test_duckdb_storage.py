@@ -28,6 +28,7 @@ from dpxplain.errors import DataChanged, InternalError, SchemaError, SourceError
 from dpxplain.model.cancellation import Stop, Stopped, stoppable
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema
+from dpxplain.model.schema_fit import FitQuestion
 
 ROWS = pa.table({"g": ["A", "B", "?", None, "A"], "x": [1.0, 2.0, 3.0, 40.0, 5.0]})
 OTHER = pa.table({"g": ["A", "B", "?", None, "B"], "x": [1.0, 2.0, 3.0, 40.0, 5.0]})
@@ -105,6 +106,43 @@ def test_every_kind_of_file_has_the_same_answers(name: str, storage: str, tmp_pa
         assert engine.grouped(query, many).reveal().total.sum() == 5 * sum(
             total for _, total in SUMS.values()
         )
+
+
+@pytest.mark.parametrize("storage", ["stream", "file", "memory"])
+@pytest.mark.parametrize(
+    ("declared", "groups"),
+    [
+        ({"values": ["A", "B"]}, {0: (5, 24), 1: (2, 6), 2: (1, 2)}),
+        ({"values": ["A", "B"], "null": True}, {0: (2, 7), 1: (2, 6), 2: (1, 2), 3: (3, 17)}),
+        ({"values": ["B", None]}, {0: (4, 13), 1: (1, 2), 2: (3, 17)}),
+        ({"values": [None]}, {0: (5, 15), 1: (3, 17)}),
+    ],
+    ids=["not declared", "null = true", "listed", "only NULL"],
+)
+def test_rows_with_null_are_counted_alike_wherever_the_rows_are_kept(
+    declared: dict[str, Any], groups: dict[int, tuple[int, int]], storage: str, tmp_path: Path
+) -> None:
+    """Rows by hand: A has 1 and 5, B has 2, ? has 3, C has 4, NULL has 10 (40 capped), 7 and 0 (NULL).
+
+    The row whose x is NULL is in no sum and in no count of x, so it is not among the groups' rows.
+    """
+    g = ["A", "B", "?", None, "A", None, "C", None, None]
+    x = [1.0, 2.0, 3.0, 40.0, 5.0, 7.0, 4.0, 0.0, None]
+    parquet.write_table(pa.table({"g": g, "x": x}), tmp_path / "t.parquet")
+    schema = Schema.load(
+        {
+            "table": {"name": "t", "storage": storage},
+            "privacy": {"rho": 1},
+            "columns": {"g": declared, "x": {"bounds": [0, 10], "step": 1}},
+        }
+    )
+    listed = sum(value in declared["values"] for value in g if value is not None)
+    with closing(DuckDBEngine(tmp_path / "t.parquet", schema, cache=tmp_path / "cache")) as engine:
+        assert engine._place == storage
+        assert _sums(engine) == groups
+        fit = engine.fit(FitQuestion.of_quality(engine.schema)).reveal().rows.tolist()
+        # g: fits, undeclared, NULL. x: fits, below, above, NULL.
+        assert fit == [listed, 5 - listed, 4, 7, 0, 1, 1]
 
 
 @pytest.mark.parametrize("storage", ["stream", "file"])
