@@ -1,7 +1,7 @@
 """What an engine must answer, in plain Python and exact fractions; shares no code with the engines.
 
 Values outside the declared domain are unknown to filters, belong to no group and match no predicate
-(SPEC section 2, item 6).
+(docs/specification.md, declared domains).
 """
 
 from __future__ import annotations

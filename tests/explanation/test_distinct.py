@@ -263,7 +263,7 @@ def test_distinct_selection_is_a_sequence_of_exponential_mechanisms() -> None:
         )
         for _ in range(runs)
     )
-    scale = 2 * sensitivity * np.sqrt(1 / (8 * rho / k))  # ρ/k for each choice (SPEC section 6)
+    scale = 2 * sensitivity * np.sqrt(1 / (8 * rho / k))  # ρ/k for each choice (docs/proofs/top-k.md)
 
     def probability(pair: tuple[int, int]) -> float:
         weights = np.exp(scores / scale)

@@ -1,4 +1,4 @@
-"""Influences from one grouped pass, against SPEC section 1 evaluated predicate by predicate."""
+"""Influences from one grouped pass, against their definition, predicate by predicate."""
 
 from __future__ import annotations
 

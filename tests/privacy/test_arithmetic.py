@@ -35,7 +35,7 @@ def counts(values, noise, scale=5.0) -> list[Leaf]:
 
 
 def averages(sizes, means, noise) -> list[Leaf]:
-    """AVG over [0, 1] at ρ = 0.05 as SPEC section 4 releases it."""
+    """AVG over [0, 1] at ρ = 0.05 as Phase 1 releases it (docs/specification.md, answers)."""
     scale = 1 / math.sqrt(0.05)
     return [
         Leaf(

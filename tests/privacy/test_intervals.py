@@ -1,4 +1,4 @@
-"""The intervals of SPEC section 5: coverage, width, and manners on any input. The full grid is in docs/."""
+"""The intervals of averages: coverage, width, and manners on any input. docs/ has the full grid."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SITUATIONS = [
 
 
 def release(sizes, means, rho, *, runs=20_000, seed=1) -> NoisyMeans:
-    """AVG over [0, 1] as SPEC section 4 releases it; an empty group's mean is the convention given."""
+    """AVG over [0, 1] as Phase 1 releases it; an empty group's mean is the convention given."""
     seeded = np.random.default_rng(seed)
     rows, ones = np.array(sizes, dtype=float), np.ones(len(sizes))
     sum_noise, count_noise = seeded.standard_normal((2, runs, len(rows))) / math.sqrt(rho)

@@ -103,7 +103,7 @@ def column_values(aggregate: Aggregate, low: float, high: float, *, interior: bo
 def influences(
     aggregate: Aggregate, weights: tuple[float, ...], tables: Table, values: list[float], family: Family
 ) -> Table:
-    """The definition (SPEC section 1) for a batch of tables (..., group, cell, value): (..., predicate)."""
+    """The definition for a batch of tables: (..., group, cell, value) gives (..., predicate)."""
     rows = tables.sum(axis=-1)
     sums = rows if aggregate == "count" else (tables * values).sum(axis=-1)
     n, total = rows.sum(axis=-1)[..., None], sums.sum(axis=-1)[..., None]

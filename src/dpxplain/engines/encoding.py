@@ -1,7 +1,8 @@
 """The rules by which every engine encodes declared columns as small integers, as SQL of its dialect.
 
 The rules never fail on a value. A value that is NaN, infinite, outside the domain or of the wrong type is
-encoded as undeclared, or clamped (SPEC section 2, item 6). All engines produce the same rows, bit for bit.
+encoded as undeclared, or clamped (docs/specification.md, declared domains). All engines produce the same
+rows, bit for bit.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Encoding:
         return self.with_derived(filter(self._is_wanted, derived), self.rows())
 
     def rows(self, fit: Mapping[str, str] = MappingProxyType({})) -> Rows:
-        """All rows, or at most max_rows per person, chosen by that person's rows alone (SPEC 7).
+        """All rows, or at most max_rows per person, chosen by that person's rows alone.
 
         The choice hashes the encoded columns. A hash of the unit or of the source's own columns would depend
         on their physical type, which one person's odd value can change for everybody. The hash is MD5 because

@@ -2,7 +2,7 @@
 and the choice of the attribute subsets that a pass groups by.
 
 Engines answer with codes (0 = outside the declared domain, i = the i-th declared value). Rows outside a
-domain satisfy no predicate on that attribute (SPEC section 2, item 6), so their cells are dropped.
+domain satisfy no predicate on that attribute, so their cells are dropped (docs/specification.md, section 2).
 
 Few, wide subsets contain all the narrow ones of a family. Counts by (a, b) are sums of counts by (a, b, c):
 seven attributes have 35 triples, but 12 quadruples contain them all. Grouping rows is expensive; summing a

@@ -2,7 +2,7 @@
 
 It is made of parts, each over one set of columns: `Conjunctions` are all combinations of declared values,
 `Listed` are arbitrary conditions. The overlap that sensitivities need, the most predicates one row can
-satisfy (SPEC section 3's t), follows from the parts' structure alone.
+satisfy (t in docs/specification.md, definitions), follows from the parts' structure alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Influence of every predicate at once, from grouped counts and sums (SPEC section 1).
+"""Influence of every predicate at once, from grouped counts and sums (docs/specification.md, definitions).
 
 Removing a predicate's rows changes each group's count and sum by the predicate's own cell, so no
 predicate is evaluated on its own. Sums are in grid units; influences come out in grid units too.

@@ -2,7 +2,7 @@
 
 A predicate is true, false or unknown for every combination of codes: unknown where a value is outside its
 domain (code 0), as in SQL. Only cells where it is true satisfy it, so an undeclared value satisfies neither a
-condition nor its negation (SPEC section 2, item 6).
+condition nor its negation (docs/specification.md, declared domains).
 """
 
 from __future__ import annotations

@@ -336,7 +336,10 @@ class Column(Declared):
 
     @cached_property
     def grid(self) -> Grid:
-        """The declared step, or the finest power of two that keeps sums exact (SPEC 2, item 9)."""
+        """The declared step, or the finest power of two that keeps sums exact.
+
+        See docs/specification.md, exact numbers.
+        """
         if self.bounds is None or not self.is_summable:
             raise SchemaError(
                 "This column has no numeric bounds.", remedy="Declare numeric bounds = [low, high] for it."

@@ -90,7 +90,7 @@ class Aggregate:
 
     @property
     def has_influence(self) -> bool:
-        """Whether a predicate has an influence on it that can be explained (SPEC section 1)."""
+        """Whether a predicate has an influence on it that can be explained (docs/specification.md)."""
         return self.kind in get_args(AggregateKind)
 
     @property

@@ -1,6 +1,6 @@
 """The curator's public declaration: the table, its columns' domains, and the privacy budget.
 
-Domains come from here and never from the data (SPEC section 2, item 6).
+Domains come from here and never from the data (docs/specification.md, declared domains).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Phase 1: a noisy answer for every declared group (SPEC section 4)."""
+"""Phase 1: a noisy answer for every declared group (docs/specification.md, answers)."""
 
 from __future__ import annotations
 

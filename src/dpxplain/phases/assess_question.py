@@ -1,4 +1,6 @@
-"""Phase 2: is a gap, ratio or share real, or could it be privacy noise? Post-processing, no budget (SPEC 5).
+"""Phase 2: is a gap, ratio or share real, or could it be privacy noise? Post-processing, no budget.
+
+See docs/specification.md, intervals and verdicts.
 
 A ratio r is tested by the weighted sum A − r·B, whose interval is computed as for any question. The interval
 of the ratio holds all r for which that interval contains 0 (Fieller's principle, docs/proofs/ratio.md).

@@ -130,7 +130,10 @@ class OpenDataset:
 
     @property
     def rows_per_unit(self) -> int:
-        """The most rows that count per privacy unit; sensitivities are multiplied by it (SPEC section 7)."""
+        """The most rows that count per privacy unit; sensitivities are multiplied by it.
+
+        See docs/specification.md, privacy units.
+        """
         return self.schema.privacy.max_rows
 
     @property

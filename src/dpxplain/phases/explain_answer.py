@@ -1,8 +1,8 @@
-"""Phase 3's choices: the mechanism, the ρ for a wanted precision, and the best split of ρ (SPEC 6).
+"""Phase 3's choices: the mechanism, the ρ for a wanted precision, and the best split of ρ.
 
-Three mechanisms plan the same explanation from public quantities. `auto` takes a stored preparation, which is
-free, or else the mechanism that predicts the narrowest table. Every interval of every mechanism narrows with
-√ρ, so the price of a wanted width can be found by bisection.
+Three mechanisms plan the same explanation from public quantities (docs/specification.md, section 6). `auto`
+takes a stored preparation, which is free, or else the mechanism that predicts the narrowest table. Every
+interval of every mechanism narrows with √ρ, so the price of a wanted width can be found by bisection.
 """
 
 from __future__ import annotations

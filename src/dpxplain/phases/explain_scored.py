@@ -1,7 +1,7 @@
 """Mechanisms that score influences and release some or all of the scores: one-shot and vector.
 
-One-shot is the paper's: select, measure, bound the ranks (SPEC section 6, mechanism 1). Vector releases all
-influences at once (mechanism 2).
+One-shot is the paper's: select, measure, bound the ranks. Vector releases all influences at once
+(docs/specification.md, mechanisms).
 """
 
 from __future__ import annotations

@@ -53,7 +53,10 @@ class ExplanationTerms:
 
     @property
     def rows_per_unit(self) -> int:
-        """The most rows that count per privacy unit; sensitivities are multiplied by it (SPEC section 7)."""
+        """The most rows that count per privacy unit; sensitivities are multiplied by it.
+
+        See docs/specification.md, privacy units.
+        """
         return self.family.schema.privacy.max_rows
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Prepares an answer: releases its marginals, which make explanations free (SPEC section 6, mechanism 3).
+"""Prepares an answer: releases its marginals, which make explanations free.
 
 A row lies in one group and in one cell of each of the t parts, so all groups cost as much as one. The
 sensitivity to one row is √t for counts and √t times the largest value for sums (docs/proofs/marginals.md).

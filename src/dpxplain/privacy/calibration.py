@@ -28,7 +28,7 @@ def gaussian_scale(sensitivity: float, rho: float) -> float:
 
 
 def top_k_scale(sensitivity: float, k: int, rho: float) -> float:
-    """Gumbel scale of the one-shot top-k: 2Δ·√(k/(8ρ)) (SPEC section 6, paper algorithm Noisy Top-k).
+    """Gumbel scale of the one-shot top-k: 2Δ·√(k/(8ρ)) (paper, algorithm Noisy Top-k).
 
     >>> top_k_scale(1.0, 8, 1.0)
     2.0
@@ -48,7 +48,8 @@ def rank_probes(family_size: int) -> int:
 def rank_slack(scale: float, probes: int, confidence: float) -> float:
     """The margin above zero at which all probes of one search are right with probability `confidence`.
 
-    The exact Gaussian quantile Φ⁻¹(1 − (1−β)/N) instead of the paper's Chernoff bound (SPEC 2, item 4).
+    The exact Gaussian quantile Φ⁻¹(1 − (1−β)/N) instead of the paper's Chernoff bound
+    (docs/specification.md, slack of a rank probe).
     """
     return scale * -normal_quantile((1.0 - confidence) / probes)
 

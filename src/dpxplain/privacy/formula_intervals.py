@@ -1,4 +1,4 @@
-"""Intervals of formulas over released values: {+, −, ×, ÷, exp, log} (SPEC section 5, the paper's appendix).
+"""Intervals of formulas over released values: {+, −, ×, ÷, exp, log} (the paper's appendix).
 
 Post-processing: reads no data and spends no budget. `interval` documents the methods `image` and `bootstrap`.
 The true value of a formula exists only where it is defined: a ratio to an empty group has none.

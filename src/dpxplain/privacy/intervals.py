@@ -1,5 +1,6 @@
-"""Confidence intervals of released answers and of weighted sums of them (SPEC section 5).
+"""Confidence intervals of released answers and of weighted sums of them.
 
+Definitions: docs/specification.md, intervals and verdicts.
 Post-processing: reads no data and spends no budget. The intervals cover privacy noise only, not sampling.
 Measured coverage of every method: docs/interval-coverage.md.
 """
@@ -41,7 +42,7 @@ _MOVER_MARGIN = 0.8
 
 @dataclass(frozen=True)
 class NoisyMean:
-    """Released parts of one group's AVG: mean = mid + noisy_sum / noisy_count (SPEC section 4).
+    """Released parts of one group's AVG: mean = mid + noisy_sum / noisy_count (docs/specification.md).
 
     >>> NoisyMean(noisy_sum=10, noisy_count=40, sum_scale=1, count_scale=2, low=0, high=1).estimate
     0.75
@@ -224,7 +225,8 @@ def weighted_means_intervals_failing(
         estimate = np.sum(weights * means.estimates, axis=-1)
         least, most = _weighted(means.low, means.high, weights)
         # Clamping each mean to its bounds can move the estimate past an end of the interval: include it.
-        # SPEC 2, item 3: inside what the bounds allow; an interval beyond them collapses onto the nearer end.
+        # An interval stays inside what the bounds allow, and one beyond them collapses onto the nearer end
+        # (docs/specification.md, intervals of averages).
         low = np.clip(np.minimum(low, estimate), least, most)
         high = np.clip(np.maximum(high, estimate), least, most)
     return low, high

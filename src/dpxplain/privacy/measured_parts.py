@@ -295,7 +295,7 @@ class Shares:
 def allocate(columns: tuple[AskedColumn, ...], *, counts_rows: bool) -> Shares:
     """The shares of ρ; `counts_rows` says whether COUNT(*) is asked.
 
-    >>> allocate((AskedColumn(counted=False, offsets=(1.0,)),), counts_rows=False)  # SPEC section 4
+    >>> allocate((AskedColumn(counted=False, offsets=(1.0,)),), counts_rows=False)  # halves
     Shares(rows=0.0, counts=(0.5,), sums=(0.5,), squares=(0.0,))
     >>> allocate((AskedColumn(counted=False, offsets=(0.25,)),), counts_rows=True)
     Shares(rows=0.45, counts=(0.123,), sums=(0.427,), squares=(0.0,))

@@ -1,8 +1,8 @@
 """Sensitivities: how far one row can move an answer, an influence, or a whole family's influences.
 
-Every constant is proved in docs/proofs/sensitivity.md (SPEC sections 1 to 3 and 7, with the places where
-the proof yields less than SPEC) and attacked by tests/privacy/test_sensitivity.py. For replacing a row, see
-docs/proofs/bounded-neighbours.md and test_bounded_neighbours.py. All inputs are public.
+Every constant is listed in docs/specification.md, proved in docs/proofs/sensitivity.md and attacked by
+tests/privacy/test_sensitivity.py. For replacing a row, see docs/proofs/bounded-neighbours.md and
+test_bounded_neighbours.py. All inputs are public.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def influence_sensitivity(
     paper: bool = False,
     neighbours: Neighbours = "unbounded",
 ) -> float:
-    """The most one row, added, removed or replaced, changes the influence of one predicate (SPEC section 3).
+    """The most one row, added, removed or replaced, changes the influence of one predicate.
 
     `weights` are the question's, one per group; `low` and `high` bound the aggregated column and are ignored
     by COUNT. `paper=True` gives the larger constants of the paper's proposition on influence sensitivity.
@@ -112,7 +112,7 @@ def family_sensitivity(
     overlap: int,
     neighbours: Neighbours = "unbounded",
 ) -> float:
-    """The most one row moves the vector of a family's influences, in Euclidean length (SPEC section 3).
+    """The most one row moves the vector of a family's influences, in Euclidean length.
 
     `overlap` is the largest number of the family's predicates that one row can satisfy: 1 for the values of
     one attribute, m for those of m attributes, C(m, l) for conjunctions of l among m attributes. The number

@@ -193,7 +193,10 @@ class AskedQuestion(Frozen, Charted):
 
     @property
     def note(self) -> str:
-        """A note if the released values point the other way than the question (SPEC 2, item 8)."""
+        """A note if the released values point the other way than the question.
+
+        See docs/specification.md, questions against the released order.
+        """
         constant = self.contrast.at_least
         if self.estimate >= constant:
             return ""
@@ -206,8 +209,8 @@ class AskedQuestion(Frozen, Charted):
     def relative_to(self) -> float | None:
         """The number that influences are divided by for display, or None if that would be meaningless.
 
-        The released gap, times the smallest noisy group count for averages (SPEC 1). When noise could
-        have made the gap or the count zero, the quotient says nothing (SPEC 2, item 7).
+        The released gap, times the smallest noisy group count for averages. When noise could have made the
+        gap or the count zero, the quotient says nothing (docs/specification.md, relative influence).
         """
         constant = self.contrast.at_least
         gap = abs(self.estimate - constant)

@@ -335,7 +335,10 @@ class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, Explanation
 
 
 def _paper_order(row: ExplanationRow) -> tuple[float, int]:
-    """Sorts by the upper bound of relative influence, ties by the upper bound of rank (SPEC section 6)."""
+    """Sorts by the upper bound of relative influence, ties by the upper bound of rank.
+
+    See docs/specification.md, the order of a table.
+    """
     return -row.influence[1], row.rank[1]
 
 

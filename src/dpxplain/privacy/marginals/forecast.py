@@ -1,7 +1,7 @@
 """Noise scales and expected margins of a release of marginals, from public quantities only.
 
-The split of ρ over counts and sums, the noise scales that follow, and the margins to expect (SPEC section 6;
-docs/proofs/marginals.md, sections 1 and 8).
+The split of ρ over counts and sums, the noise scales that follow, and the margins to expect
+(docs/proofs/marginals.md, sections 1 and 8).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class MarginalCells:
     low: float
     high: float
     overlap: int  # cells that one row is in
-    max_rows: int = 1  # of one privacy unit, which moves cells that many times as far (SPEC section 7)
+    max_rows: int = 1  # of one privacy unit, which moves cells that many times as far
 
     def scales(self, rho: float, count_share: float) -> tuple[float, float | None]:
         """σ of every cell's count and sum: one row moves `overlap` cells, each by 1 and by at most Δ_U.

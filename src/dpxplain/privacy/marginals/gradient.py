@@ -75,7 +75,7 @@ def _moved(e: Estimates, slope: Slope, step: float) -> Parts:
 
 
 def slope_at(e: Estimates, weights: FloatArray, point: Parts, *, fixed: bool = False) -> Slope:
-    """Influence (SPEC section 1) and its derivatives, with the minimum and the maximum resolved.
+    """Influence (docs/specification.md) and its derivatives, with the minimum and the maximum resolved.
 
     m is the remainder of the group where its estimate is smallest, M the size of the group whose estimated
     size is largest; nearby points use the same groups. `fixed` makes M a constant. Only meaningful where

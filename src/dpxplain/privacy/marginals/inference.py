@@ -1,6 +1,6 @@
 """Influences, ranks and gaps of a question, inferred from released marginals.
 
-Post-processing, at no cost in privacy (SPEC section 6, mechanism 3). Proofs of the intervals:
+Post-processing, at no cost in privacy (docs/specification.md, marginals). Proofs of the intervals:
 docs/proofs/marginals.md; their measured coverage: docs/marginal-coverage.md.
 """
 
@@ -304,7 +304,7 @@ def _ranks(
 def _gap_without(
     e: Estimates, weights: FloatArray, confidence: float, selected: IntArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Q(¬p(D)) of the selected: a Gaussian for COUNT and SUM, weighted means for AVG (SPEC section 5)."""
+    """Q(¬p(D)) of the selected: a Gaussian for COUNT and SUM, weighted means for AVG."""
     size = e.count.layout.size
     if e.kind != "avg":
         rest, scale = _remaining(e.removed, selected)

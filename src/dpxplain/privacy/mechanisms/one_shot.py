@@ -1,7 +1,7 @@
-"""The paper's explanation mechanism: select, then measure what was selected (SPEC section 6).
+"""The paper's explanation mechanism: select, then measure what was selected.
 
-Gumbel noise picks the k predicates, fresh Gaussian noise measures their influences, noisy binary
-searches bound their ranks. Each part is paid for separately.
+Gumbel noise picks the k predicates, fresh Gaussian noise measures their influences, noisy binary searches
+bound their ranks. Each part is paid for separately (docs/specification.md, section 6.1).
 """
 
 from __future__ import annotations

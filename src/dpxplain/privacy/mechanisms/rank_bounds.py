@@ -1,4 +1,4 @@
-"""Private bounds of a predicate's rank by noisy binary search (paper, RankBound; SPEC section 2).
+"""Private bounds of a predicate's rank by noisy binary search (paper, RankBound).
 
 Each probe compares the predicate's score with the t-th highest one; both move by at most Δ when one row is
 added or removed, so their difference moves by at most 2Δ. Each search makes N = ⌊log2 |P|⌋ probes

@@ -1,4 +1,4 @@
-"""Private selection of the k highest scores (SPEC section 6, mechanism 1).
+"""Private selection of the k highest scores (docs/specification.md, one-shot).
 
 Adding Gumbel noise to every score and taking the k highest is the same as k exponential mechanisms, each on
 the scores that are left. The noise source decides how to draw: our race takes a time that does not depend on

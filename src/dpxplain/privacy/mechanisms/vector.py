@@ -1,4 +1,4 @@
-"""Releases all influences of a family at once with Gaussian noise (SPEC section 6, mechanism 2).
+"""Releases all influences of a family at once with Gaussian noise (docs/specification.md).
 
 One row moves the whole vector of influences by at most Δ₂, however many predicates there are. Half of ρ
 pays for that vector, which decides the k chosen predicates and the bounds of their ranks. The other half
