@@ -135,6 +135,33 @@ def test_top_k_selects_sequences_as_often_as_the_exact_softmax_says(
         assert not plausible(scale / 1.4)
 
 
+@pytest.mark.parametrize(
+    ("sensitivity", "k", "rho", "margin"),
+    [
+        (2**20, 8, 1.0, 2 + 1),  # 2·s·2^-40 is 2^-17, rounded up
+        (2**47, 8, 1.0, 2 + 2**10),  # s, for twice the sensitivity, is 2·2^48·√(8/(8·1)) = 2^49
+        (2**47, 2, 1.0, 2 + 2**9),
+        (2**47, 2, 0.25, 2 + 2**10),
+        (2**48, 8, 4.0, 2 + 2**10),
+    ],
+)
+def test_the_scale_of_a_selection_has_the_margin_of_the_proof(
+    sensitivity: int, k: int, rho: float, margin: int
+) -> None:
+    """Δ + 2 + ⌈2·s·2^-40⌉ (docs/proofs/top-k.md), where 2^-40 is the proof's η."""
+    assert top_k.bucket_rounding(sensitivity, k, rho) == margin
+    scales: list[float] = []
+
+    class Source:
+        def top_k(self, measurement: Any, scores: FamilyScores, k: int, scale: float) -> list[int]:
+            scales.append(scale)
+            return [0] * k
+
+    family = Confidential(FamilyScores(np.array([0]), np.array([5]), 10))
+    top_k.select_top_k(family, k=k, sensitivity=sensitivity, rho=rho, noise=Source())  # type: ignore[arg-type]
+    assert scales == [pytest.approx(2 * (sensitivity + margin) * math.sqrt(k / (8 * rho)), rel=1e-13)]
+
+
 @pytest.mark.draws
 def test_a_large_idle_family_wins_as_often_as_its_size_says() -> None:
     idle, runs = 10_000_000, 2000

@@ -21,11 +21,11 @@ from slow_engine import slow_down
 from dpxplain.errors import LedgerUnavailable
 from dpxplain.ledger.address import LedgerAddress
 from dpxplain.ledger.ledger import open_ledger
-from dpxplain.server import caller_session, health
+from dpxplain.server import authenticate, caller_session, health
 from dpxplain.server.app import ledger_of
 from postgres_server import PostgresServer
 from postgres_server import running_server as running_postgres
-from server_fixture import COUNT, SQL, RunningServer, config_of, running_server
+from server_fixture import COUNT, SQL, LaterDatetime, RunningServer, config_of, running_server
 
 GENEROUS = {"requests_per_minute": 100_000, "anonymous_per_minute": 100_000, "sign_ins_per_minute": 1000}
 ASK = {"sql": COUNT, "rho": 0.1}
@@ -190,6 +190,38 @@ def test_a_sqlite_ledger_that_cannot_be_written_is_an_outage_too(
     assert on_sqlite.ledger.verify_audit().intact
     assert analyst.get("/ready").status_code == 200
     assert len(lines(caplog, logging.ERROR)) == 1
+
+
+def test_a_revoked_token_reads_no_metrics_before_during_or_after_an_outage(
+    on_sqlite: RunningServer, tmp_path: Path
+) -> None:
+    valid, revoked, later = (on_sqlite.client(name, "curator") for name in ("carol", "cleo", "lou"))
+    for curator in (valid, revoked, later):
+        assert curator.get("/metrics").status_code == 200
+    on_sqlite.ledger.tokens.revoke(on_sqlite.ids["cleo"], by="test")
+    assert revoked.get("/metrics").status_code == 401
+    path = tmp_path / "secret-folder" / "ledger.sqlite"
+    with removed(path):
+        assert valid.get("/metrics").status_code == 200
+        assert not on_sqlite.state.ledger_health.is_up
+        assert [revoked.get("/metrics").status_code for _ in range(2)] == [503, 503]
+    with closing(open_ledger(path)) as elsewhere:
+        elsewhere.tokens.revoke(on_sqlite.ids["lou"], by="test")
+    until(lambda: on_sqlite.anonymous().get("/ready").status_code == 200)
+    assert [curator.get("/metrics").status_code for curator in (valid, revoked, later)] == [200, 401, 401]
+
+
+@pytest.mark.parametrize("is_up", [True, False])
+def test_a_token_that_expired_during_an_outage_reads_no_metrics(
+    on_sqlite: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_up: bool
+) -> None:
+    curator = on_sqlite.curator()
+    assert curator.get("/metrics").status_code == 200
+    with removed(tmp_path / "secret-folder" / "ledger.sqlite"):
+        if not is_up:
+            assert curator.get("/metrics").status_code == 200
+        monkeypatch.setattr(authenticate, "datetime", LaterDatetime)
+        assert curator.get("/metrics").status_code == 503
 
 
 def test_a_ledger_file_that_was_replaced_is_not_charged_any_more(

@@ -206,13 +206,14 @@ class Inference:
         return joined(quotients)
 
     def _remainder(self, node: Arithmetic, left: ValueDomain, right: ValueDomain) -> ValueDomain:
-        divisors = without_zero(right)
-        if right.values is not None and (few := combined(left, divisors[0], math.fmod)) is not None:
-            if few.is_empty:
+        if right.values is not None:
+            [divisors] = without_zero(right)
+            if divisors.is_empty:
                 raise UnknownDomain(
                     node, "The remainder of a division by 0 is NULL.", "Divide by another number."
                 )
-            return few
+            if (few := combined(left, divisors, math.fmod)) is not None:
+                return few
         most = max(map(abs, right.ends))
         low, high = left.ends
         return between(max(min(low, 0), -most), min(max(high, 0), most), common_multiple(left, right))
