@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from typing_extensions import TypedDict
 
@@ -22,6 +23,7 @@ from dpxplain.results.story import PlannedStory, StoryPreview
 from dpxplain.wire.shapes import PreviewPayload
 from dpxplain.words import numbers
 
+Planned = PlannedExplanation | PlannedStory
 LIKELY_SHARE = 0.1  # of a declared range: averages of groups often differ by this much
 ENOUGH = 0.5  # of the gap: the largest error at a recommended price
 _MOST_TRIES = 12  # prices tried to find one that suffices
@@ -79,18 +81,12 @@ def protections(rho: float, budget: Budget) -> Protections:
     )
 
 
-def explanation_levels(
-    plan: Callable[[float], PlannedExplanation], prices: Sequence[float]
+def levels(
+    plan: Callable[[float], Planned], prices: Sequence[float], margin: Callable[[Any], str]
 ) -> list[PriceLevel]:
-    """The precision of an explanation at each price."""
+    """The precision of an explanation or a story at each price; `margin` says it in words."""
     previews = [plan(rho).preview() for rho in prices]
-    return [level_of(preview.price, explanation_margin(preview)) for preview in previews]
-
-
-def story_levels(plan: Callable[[float], PlannedStory], prices: Sequence[float]) -> list[PriceLevel]:
-    """The precision of a story at each price."""
-    previews = [plan(rho).preview() for rho in prices]
-    return [level_of(preview.price, story_margin(preview)) for preview in previews]
+    return [level_of(preview.price, margin(preview)) for preview in previews]
 
 
 def story_margin(preview: StoryPreview) -> str:

@@ -17,14 +17,13 @@ from dpxplain.render.charts import answer_chart, answers_chart, chart, influence
 from dpxplain.render.snippets import Place
 from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.answers import Answers
-from dpxplain.results.base import AnswerLike
 from dpxplain.results.discovery import Discovery
 from dpxplain.results.explanation import Explanation, PlannedExplanation
 from dpxplain.results.formula_answer import computed_answer
 from dpxplain.results.prepared import PlannedPreparation, Prepared
 from dpxplain.results.quality import Quality
 from dpxplain.results.question import Question
-from dpxplain.results.story import PlannedStory
+from dpxplain.results.story import PlannedStory, Story
 from dpxplain.server.bodies import (
     ChartOrder,
     Explain,
@@ -40,12 +39,7 @@ from dpxplain.server.size_limits import check_formula, check_question
 from dpxplain.session import Session
 from dpxplain.wire.account_payloads import history_records
 from dpxplain.wire.answer_payloads import answer_columns, answer_payload
-from dpxplain.wire.payloads import (
-    explanation_payload,
-    prepared_payload,
-    question_payload,
-    story_payload,
-)
+from dpxplain.wire.payloads import explanation_payload, question_payload, story_payload
 
 Payload = dict[str, Any]
 _MOST_DRAWN = 1_000  # groups in a chart that can be exported: as many as an image can hold
@@ -191,11 +185,10 @@ def stored_report(session: Session, body: Report) -> str:
     return report(table, story, _ORDERS.get(body.order))
 
 
-def show_story(session: Session, body: TellStory) -> Payload:
-    story = plan_story(session, body).run()
+def show_story(session: Session, story: Story, chart_width: int | None) -> Payload:
     payload = _as_payload(story_payload(story, session.budget))
-    if body.chart_width is not None:
-        payload["chart"] = chart(story, width=body.chart_width)
+    if chart_width is not None:
+        payload["chart"] = chart(story, width=chart_width)
     return payload
 
 
@@ -240,10 +233,6 @@ def show_question(question: Question, chart_width: int | None) -> Payload:
     if chart_width is not None:
         payload["chart"] = chart(question, width=chart_width)
     return payload
-
-
-def show_preparation(session: Session, answer: AnswerLike, prepared: Prepared) -> Payload:
-    return _as_payload(prepared_payload(prepared, answer, session.budget))
 
 
 def show_explanation(session: Session, table: Explanation, place: Place, chart_width: int | None) -> Payload:

@@ -1,0 +1,286 @@
+"""The kinds of release, one record for each, and what their routes have in common.
+
+A route previews a kind (`preview`), or measures it while the client waits (`measure`). Preparations and
+explanations take longer, so jobs measure them (`routes/explain.py`). A story has no release of its own, but
+reads a preparation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.responses import JSONResponse, Response
+
+from dpxplain.phases.prepare_answer import preparation_subject
+from dpxplain.results.answer import Answer
+from dpxplain.results.answers import Answers
+from dpxplain.results.discovery import PlannedDiscovery
+from dpxplain.results.explanation import PlannedExplanation
+from dpxplain.results.planned_query import PlannedQuery
+from dpxplain.results.prepared import PlannedPreparation
+from dpxplain.results.price_levels import PriceLevel, query_levels
+from dpxplain.results.quality import PlannedQuality
+from dpxplain.results.story import PlannedStory
+from dpxplain.server import precision, size_limits, translate
+from dpxplain.server.bodies import (
+    Ask,
+    Discover,
+    Explain,
+    MeasureQuality,
+    Prepare,
+    PreviewExplanation,
+    PreviewQuery,
+    PreviewStory,
+    TellStory,
+)
+from dpxplain.server.context import DatasetAccess
+from dpxplain.server.problems import other_plan
+from dpxplain.server.response_shapes import PreparationsOfQuery
+from dpxplain.server.size_limits import Sizes
+from dpxplain.server.translate import Payload
+from dpxplain.wire.account_payloads import discovery_payload, history_records
+from dpxplain.wire.fit_payloads import quality_payload
+from dpxplain.wire.payloads import prepared_payload, preview_payload
+from dpxplain.wire.query_form import query_form
+
+
+@dataclass(frozen=True)
+class ReleaseKind:
+    """How the server plans, prices and shows a kind of release. Each kind has its own body, plan and result."""
+
+    name: str
+    """As in the address of its route."""
+    plan: Callable[[DatasetAccess, Any], Any]
+    """The plan of a body. Raises if the request is wrong."""
+    show: Callable[[DatasetAccess, Any, Any, str], Mapping[str, Any]]
+    """The payload of a body's result. The last argument is the form, "shown" or, for a query, "columns"."""
+    price: Callable[[Any, Sizes], Any] = lambda planned, _sizes: planned.preview()
+    """The preview of a plan. Raises if the plan is too large for this server."""
+    check_unstored: Callable[[Any, Sizes], None] = lambda _planned, _sizes: None
+    """Raises if the plan, whose result is not stored, is too large to measure. Jobs use `price` instead."""
+    compare: Callable[[DatasetAccess, Any, Any, Any], Payload] = lambda *_: {}
+    """What a preview adds about other prices, from the body, the plan and the plan's preview."""
+
+
+async def preview(kind: ReleaseKind, access: DatasetAccess, body: object) -> Response:
+    """The price and precision of a request. Spends nothing."""
+
+    def price() -> Response:
+        with access.dataset.keep_families_if_accepted(access.caller.name):
+            planned = kind.plan(access, body)
+            priced = kind.price(planned, access.server.sizes)
+            return JSONResponse(preview_payload(priced) | kind.compare(access, body, planned, priced))
+
+    return await access.plan(price)
+
+
+async def measure(kind: ReleaseKind, access: DatasetAccess, body: object, form: str) -> Response:
+    """The stored result of a request, or else a result that is measured now."""
+
+    def show(result: Any) -> Response:
+        return JSONResponse(payload_of(kind, access, body, result, form))
+
+    def find_stored() -> tuple[Any, Response | None]:
+        planned = kind.plan(access, body)
+        stored = planned.find()
+        if stored is None:
+            kind.check_unstored(planned, access.server.sizes)
+        return planned, None if stored is None else show(stored)
+
+    planned, response = await access.plan(find_stored)
+    if response is not None:
+        return response
+    return await access.measure(lambda task: show(planned.run(access.measuring_dataset(task))))
+
+
+def payload_of(kind: ReleaseKind, access: DatasetAccess, body: object, result: Any, form: str) -> Payload:
+    """A result as the page shows it, or as the stored release for a remote client."""
+    if form != "release":
+        return dict(kind.show(access, body, result, form))
+    release = translate.show_release(result)
+    if kind is QUERY:
+        release["preparations"] = preparations_of(access, result)
+    return release
+
+
+def check_same_plan(body: Ask | MeasureQuality | Discover | Prepare | Explain, key: str) -> None:
+    """Raises if the client expects another key for the request than the server has planned."""
+    if body.expected_key not in (None, key):
+        raise other_plan()
+
+
+def asked_rho(body: Prepare | Explain, planned: PlannedPreparation | PlannedExplanation) -> float | None:
+    """The requested price in ρ; None if an explanation is computed from a preparation."""
+    if body.epsilon is None:
+        return body.rho
+    return planned.plan.rho if isinstance(planned, PlannedPreparation) else planned.plan.terms.rho
+
+
+def _comparison(
+    access: DatasetAccess, rho: float, levels: list[PriceLevel], tells: str = "", doubt: str = ""
+) -> Payload:
+    protection = precision.protections(rho, access.account.budget(access.name))
+    return {"levels": levels, "protection": protection, "tells": tells, "doubt": doubt}
+
+
+# -- Queries -----------------------------------------------------------------------------------------------
+
+
+def _plan_query(access: DatasetAccess, body: Ask) -> PlannedQuery:
+    planned = access.read_only_session().plan(
+        body.sql, body.rho, epsilon=body.epsilon, confidence=body.confidence, population=body.population
+    )
+    check_same_plan(body, planned.key)
+    return planned
+
+
+def _compare_queries(
+    access: DatasetAccess, body: PreviewQuery, planned: PlannedQuery, _preview: object
+) -> Payload:
+    def plan_at(rho: float) -> PlannedQuery:
+        return access.read_only_session().plan(body.sql, rho, confidence=body.confidence)
+
+    form = None if planned.schema.joined else query_form(planned.statement, planned.schema)
+    rho = planned.plan.rho
+    levels = query_levels(plan_at, body.prices)
+    return {"form": form} | _comparison(access, rho, levels, *precision.query_hints(plan_at, rho))
+
+
+def _show_answer(access: DatasetAccess, body: Ask, answer: Answer | Answers, form: str) -> Payload:
+    session = access.read_only_session()
+    return translate.show_answer(session, answer, access.place, body.chart_width, form=form)
+
+
+def preparations_of(access: DatasetAccess, answer: Answer | Answers) -> list[PreparationsOfQuery]:
+    """The preparations of each aggregate, so that the client need not ask for them."""
+    parts = answer.answers if isinstance(answer, Answers) else (answer,)
+    dataset = access.read_only_dataset().joining(answer.schema.joined)
+    subjects = [preparation_subject(part.statement.query, dataset) for part in parts]
+    return [
+        PreparationsOfQuery(
+            subject=subject, entries=history_records(access.ledger.preparations(access.name, subject))
+        )
+        for subject in subjects
+    ]
+
+
+QUERY = ReleaseKind(
+    "query",
+    plan=_plan_query,
+    show=_show_answer,
+    price=size_limits.price_query,
+    check_unstored=size_limits.check_query,
+    compare=_compare_queries,
+)
+
+
+# -- Data quality and discoveries --------------------------------------------------------------------------
+
+
+def _plan_quality(access: DatasetAccess, body: MeasureQuality) -> PlannedQuality:
+    planned = access.read_only_session().plan_quality(
+        body.rho, epsilon=body.epsilon, confidence=body.confidence
+    )
+    check_same_plan(body, planned.plan.key(access.dataset))
+    return planned
+
+
+QUALITY = ReleaseKind(
+    "quality",
+    plan=_plan_quality,
+    show=lambda access, _body, quality, _form: quality_payload(quality, access.account.budget(access.name)),
+)
+
+
+def _plan_discovery(access: DatasetAccess, body: Discover) -> PlannedDiscovery:
+    planned = access.read_only_session().plan_discovery(
+        body.column, body.rho, epsilon=body.epsilon, delta=body.delta
+    )
+    check_same_plan(body, planned.key)
+    if planned.find() is None:
+        planned.check(only_share=not access.caller.is_curator)
+    return planned
+
+
+DISCOVERY = ReleaseKind(
+    "discover",
+    plan=_plan_discovery,
+    show=lambda access, _body, found, _form: discovery_payload(found, access.account.budget(access.name)),
+)
+
+
+# -- Preparations, explanations and stories ----------------------------------------------------------------
+
+
+PREPARATION = ReleaseKind(
+    "prepare",
+    plan=lambda access, body: translate.plan_preparation(access.read_only_session(), body),
+    show=lambda access, _body, prepared, _form: prepared_payload(
+        prepared, prepared.answer, access.account.budget(access.name)
+    ),
+    price=size_limits.price_preparation,
+)
+
+
+def _plan_explanation(access: DatasetAccess, body: Explain) -> PlannedExplanation:
+    session = access.read_only_session()
+    if isinstance(body, PreviewExplanation) and body.wants_precision:
+        return translate.plan_for(session, body)
+    return translate.plan_explanation(session, body)
+
+
+def _compare_explanations(
+    access: DatasetAccess, body: PreviewExplanation, planned: PlannedExplanation, preview: Any
+) -> Payload:
+    def plan_at(rho: float) -> PlannedExplanation:
+        priced = body.model_copy(update={"rho": rho, "epsilon": None})
+        return translate.plan_explanation(access.read_only_session(), priced)
+
+    rho = asked_rho(body, planned)
+    levels = precision.levels(plan_at, body.prices, precision.explanation_margin)
+    doubt = "" if rho is None else precision.explanation_doubt(plan_at, rho)
+    return _comparison(access, preview.price.rho, levels, doubt=doubt)
+
+
+EXPLANATION = ReleaseKind(
+    "explain",
+    plan=_plan_explanation,
+    show=lambda access, body, table, _form: translate.show_explanation(
+        access.read_only_session(), table, access.place, body.chart_width
+    ),
+    price=size_limits.price_explanation,
+    compare=_compare_explanations,
+)
+
+
+def _plan_story(access: DatasetAccess, body: TellStory) -> PlannedStory:
+    session = access.read_only_session()
+    if isinstance(body, PreviewStory):
+        return translate.plan_story(session, body, body.rho, body.epsilon)
+    return translate.plan_story(session, body)
+
+
+def _compare_stories(
+    access: DatasetAccess, body: PreviewStory, planned: PlannedStory, preview: Any
+) -> Payload:
+    session, preparation = access.read_only_session(), planned.plan.preparation
+
+    def plan_at(rho: float) -> PlannedStory:
+        return translate.plan_story(session, body, rho)
+
+    levels = precision.levels(plan_at, body.prices, precision.story_margin)
+    doubt = "" if preparation is None else precision.story_doubt(plan_at, preparation.rho)
+    return _comparison(access, preview.price.rho, levels, doubt=doubt)
+
+
+STORY = ReleaseKind(
+    "story",
+    plan=_plan_story,
+    show=lambda access, body, story, _form: translate.show_story(
+        access.read_only_session(), story, body.chart_width
+    ),
+    price=size_limits.price_story,
+    compare=_compare_stories,
+)
