@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from typing_extensions import TypedDict
 
@@ -18,12 +17,11 @@ from dpxplain.privacy.accounting import epsilon
 from dpxplain.results.explanation import PlannedExplanation
 from dpxplain.results.planned_query import PlannedQuery
 from dpxplain.results.preview import ExplanationPreview, QueriesPreview, QueryPreview
-from dpxplain.results.price_levels import PriceLevel, in_unit, level_of, typical_margin
+from dpxplain.results.price_levels import PriceLevel, in_unit, typical_margin
 from dpxplain.results.story import PlannedStory, StoryPreview
 from dpxplain.wire.shapes import PreviewPayload
 from dpxplain.words import numbers
 
-Planned = PlannedExplanation | PlannedStory
 LIKELY_SHARE = 0.1  # of a declared range: averages of groups often differ by this much
 ENOUGH = 0.5  # of the gap: the largest error at a recommended price
 _MOST_TRIES = 12  # prices tried to find one that suffices
@@ -79,14 +77,6 @@ def protections(rho: float, budget: Budget) -> Protections:
     return Protections(
         alone=protection(rho, budget.delta), together=protection(budget.spent + rho, budget.delta)
     )
-
-
-def levels(
-    plan: Callable[[float], Planned], prices: Sequence[float], margin: Callable[[Any], str]
-) -> list[PriceLevel]:
-    """The precision of an explanation or a story at each price; `margin` says it in words."""
-    previews = [plan(rho).preview() for rho in prices]
-    return [level_of(preview.price, margin(preview)) for preview in previews]
 
 
 def story_margin(preview: StoryPreview) -> str:

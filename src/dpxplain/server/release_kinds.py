@@ -19,22 +19,11 @@ from dpxplain.results.answers import Answers
 from dpxplain.results.discovery import PlannedDiscovery
 from dpxplain.results.explanation import PlannedExplanation
 from dpxplain.results.planned_query import PlannedQuery
-from dpxplain.results.prepared import PlannedPreparation
-from dpxplain.results.price_levels import PriceLevel, query_levels
+from dpxplain.results.price_levels import level_of, query_margin
 from dpxplain.results.quality import PlannedQuality
 from dpxplain.results.story import PlannedStory
 from dpxplain.server import precision, size_limits, translate
-from dpxplain.server.bodies import (
-    Ask,
-    Discover,
-    Explain,
-    MeasureQuality,
-    Prepare,
-    PreviewExplanation,
-    PreviewQuery,
-    PreviewStory,
-    TellStory,
-)
+from dpxplain.server.bodies import Ask, Discover, Explain, MeasureQuality, Prepare, PreviewExplanation
 from dpxplain.server.context import DatasetAccess
 from dpxplain.server.problems import other_plan
 from dpxplain.server.response_shapes import PreparationsOfQuery
@@ -45,10 +34,14 @@ from dpxplain.wire.fit_payloads import quality_payload
 from dpxplain.wire.payloads import prepared_payload, preview_payload
 from dpxplain.wire.query_form import query_form
 
+PlanAt = Callable[[float], Any]
+"""The plan of a request at another price."""
+_PRICE = ("rho", "epsilon", "relative", "ranks", "precision", "expected_key")  # fields that depend on it
+
 
 @dataclass(frozen=True)
 class ReleaseKind:
-    """How the server plans, prices and shows a kind of release. Each kind has its own body, plan and result."""
+    """How the server plans, prices and shows a kind of release, which has its own body, plan and result."""
 
     name: str
     """As in the address of its route."""
@@ -60,20 +53,46 @@ class ReleaseKind:
     """The preview of a plan. Raises if the plan is too large for this server."""
     check_unstored: Callable[[Any, Sizes], None] = lambda _planned, _sizes: None
     """Raises if the plan, whose result is not stored, is too large to measure. Jobs use `price` instead."""
-    compare: Callable[[DatasetAccess, Any, Any, Any], Payload] = lambda *_: {}
-    """What a preview adds about other prices, from the body, the plan and the plan's preview."""
+    margin: Callable[[Any, Any], str] | None = None
+    """How far off the figures of a plan and its preview may be. With it, a preview compares prices."""
+    hints: Callable[[PlanAt, Any, Any], tuple[str, str]] = lambda _plan_at, _body, _planned: ("", "")
+    """What the price of a body and its plan can tell, and a warning if it is too low to learn much."""
 
 
-async def preview(kind: ReleaseKind, access: DatasetAccess, body: object) -> Response:
+async def preview(kind: ReleaseKind, access: DatasetAccess, body: Any) -> Response:
     """The price and precision of a request. Spends nothing."""
 
     def price() -> Response:
         with access.dataset.keep_families_if_accepted(access.caller.name):
             planned = kind.plan(access, body)
             priced = kind.price(planned, access.server.sizes)
-            return JSONResponse(preview_payload(priced) | kind.compare(access, body, planned, priced))
+            payload: Payload = {**preview_payload(priced)}
+            if kind is QUERY:
+                joined = planned.schema.joined
+                payload["form"] = None if joined else query_form(planned.statement, planned.schema)
+            if kind.margin is not None:
+                payload |= _comparison(kind, access, body, planned, priced.price.rho)
+            return JSONResponse(payload)
 
     return await access.plan(price)
+
+
+def _comparison(kind: ReleaseKind, access: DatasetAccess, body: Any, planned: Any, rho: float) -> Payload:
+    """What the prices in the body would buy, and how well the price ρ protects and whether it is enough."""
+    assert kind.margin is not None
+
+    def plan_at(price: float) -> Any:
+        other_price = {name: None for name in _PRICE if name in type(body).model_fields} | {"rho": price}
+        return kind.plan(access, body.model_copy(update=other_price))
+
+    plans = [(plan, plan.preview()) for plan in map(plan_at, body.prices)]
+    tells, doubt = kind.hints(plan_at, body, planned)
+    return {
+        "levels": [level_of(preview.price, kind.margin(plan, preview)) for plan, preview in plans],
+        "protection": precision.protections(rho, access.account.budget(access.name)),
+        "tells": tells,
+        "doubt": doubt,
+    }
 
 
 async def measure(kind: ReleaseKind, access: DatasetAccess, body: object, form: str) -> Response:
@@ -111,20 +130,6 @@ def check_same_plan(body: Ask | MeasureQuality | Discover | Prepare | Explain, k
         raise other_plan()
 
 
-def asked_rho(body: Prepare | Explain, planned: PlannedPreparation | PlannedExplanation) -> float | None:
-    """The requested price in ρ; None if an explanation is computed from a preparation."""
-    if body.epsilon is None:
-        return body.rho
-    return planned.plan.rho if isinstance(planned, PlannedPreparation) else planned.plan.terms.rho
-
-
-def _comparison(
-    access: DatasetAccess, rho: float, levels: list[PriceLevel], tells: str = "", doubt: str = ""
-) -> Payload:
-    protection = precision.protections(rho, access.account.budget(access.name))
-    return {"levels": levels, "protection": protection, "tells": tells, "doubt": doubt}
-
-
 # -- Queries -----------------------------------------------------------------------------------------------
 
 
@@ -134,18 +139,6 @@ def _plan_query(access: DatasetAccess, body: Ask) -> PlannedQuery:
     )
     check_same_plan(body, planned.key)
     return planned
-
-
-def _compare_queries(
-    access: DatasetAccess, body: PreviewQuery, planned: PlannedQuery, _preview: object
-) -> Payload:
-    def plan_at(rho: float) -> PlannedQuery:
-        return access.read_only_session().plan(body.sql, rho, confidence=body.confidence)
-
-    form = None if planned.schema.joined else query_form(planned.statement, planned.schema)
-    rho = planned.plan.rho
-    levels = query_levels(plan_at, body.prices)
-    return {"form": form} | _comparison(access, rho, levels, *precision.query_hints(plan_at, rho))
 
 
 def _show_answer(access: DatasetAccess, body: Ask, answer: Answer | Answers, form: str) -> Payload:
@@ -172,7 +165,8 @@ QUERY = ReleaseKind(
     show=_show_answer,
     price=size_limits.price_query,
     check_unstored=size_limits.check_query,
-    compare=_compare_queries,
+    margin=query_margin,
+    hints=lambda plan_at, _body, planned: precision.query_hints(plan_at, planned.plan.rho),
 )
 
 
@@ -224,63 +218,37 @@ PREPARATION = ReleaseKind(
 )
 
 
-def _plan_explanation(access: DatasetAccess, body: Explain) -> PlannedExplanation:
-    session = access.read_only_session()
-    if isinstance(body, PreviewExplanation) and body.wants_precision:
-        return translate.plan_for(session, body)
-    return translate.plan_explanation(session, body)
-
-
-def _compare_explanations(
-    access: DatasetAccess, body: PreviewExplanation, planned: PlannedExplanation, preview: Any
-) -> Payload:
-    def plan_at(rho: float) -> PlannedExplanation:
-        priced = body.model_copy(update={"rho": rho, "epsilon": None})
-        return translate.plan_explanation(access.read_only_session(), priced)
-
-    rho = asked_rho(body, planned)
-    levels = precision.levels(plan_at, body.prices, precision.explanation_margin)
-    doubt = "" if rho is None else precision.explanation_doubt(plan_at, rho)
-    return _comparison(access, preview.price.rho, levels, doubt=doubt)
+def _explanation_hints(
+    plan_at: PlanAt, body: PreviewExplanation, planned: PlannedExplanation
+) -> tuple[str, str]:
+    rho = body.rho if body.epsilon is None else planned.plan.terms.rho
+    return "", "" if rho is None else precision.explanation_doubt(plan_at, rho)
 
 
 EXPLANATION = ReleaseKind(
     "explain",
-    plan=_plan_explanation,
+    plan=lambda access, body: translate.plan_explanation(access.read_only_session(), body),
     show=lambda access, body, table, _form: translate.show_explanation(
         access.read_only_session(), table, access.place, body.chart_width
     ),
     price=size_limits.price_explanation,
-    compare=_compare_explanations,
+    margin=lambda _planned, preview: precision.explanation_margin(preview),
+    hints=_explanation_hints,
 )
 
 
-def _plan_story(access: DatasetAccess, body: TellStory) -> PlannedStory:
-    session = access.read_only_session()
-    if isinstance(body, PreviewStory):
-        return translate.plan_story(session, body, body.rho, body.epsilon)
-    return translate.plan_story(session, body)
-
-
-def _compare_stories(
-    access: DatasetAccess, body: PreviewStory, planned: PlannedStory, preview: Any
-) -> Payload:
-    session, preparation = access.read_only_session(), planned.plan.preparation
-
-    def plan_at(rho: float) -> PlannedStory:
-        return translate.plan_story(session, body, rho)
-
-    levels = precision.levels(plan_at, body.prices, precision.story_margin)
-    doubt = "" if preparation is None else precision.story_doubt(plan_at, preparation.rho)
-    return _comparison(access, preview.price.rho, levels, doubt=doubt)
+def _story_hints(plan_at: PlanAt, _body: object, planned: PlannedStory) -> tuple[str, str]:
+    preparation = planned.plan.preparation
+    return "", "" if preparation is None else precision.story_doubt(plan_at, preparation.rho)
 
 
 STORY = ReleaseKind(
     "story",
-    plan=_plan_story,
+    plan=lambda access, body: translate.plan_story(access.read_only_session(), body),
     show=lambda access, body, story, _form: translate.show_story(
         access.read_only_session(), story, body.chart_width
     ),
     price=size_limits.price_story,
-    compare=_compare_stories,
+    margin=lambda _planned, preview: precision.story_margin(preview),
+    hints=_story_hints,
 )

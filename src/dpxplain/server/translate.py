@@ -30,6 +30,7 @@ from dpxplain.server.bodies import (
     Family,
     Prepare,
     PreviewExplanation,
+    PreviewStory,
     Report,
     TellStory,
     Why,
@@ -125,12 +126,22 @@ def plan_preparation(session: Session, body: Prepare) -> PlannedPreparation:
 
 
 def plan_explanation(session: Session, body: Explain) -> PlannedExplanation:
+    """The plan of an explanation, at its price or at the lowest price that gives the wanted precision."""
+    question = question_of(session, body)
+    choice = family_choice(body.family, question.answer.schema)
+    if isinstance(body, PreviewExplanation) and body.wants_precision:
+        return question.plan_for(
+            PrecisionGoal(body.relative, body.ranks, body.precision),
+            choice,
+            k=body.k,
+            mechanism=body.mechanism,
+            confidence=body.explain_confidence,
+        )
     split: Any = body.split
     if not isinstance(split, str):
         split = DEFAULT_SPLIT if split is None else tuple(split)
-    question = question_of(session, body)
     return question.plan_explain(
-        family_choice(body.family, question.answer.schema),
+        choice,
         body.k,
         body.rho,
         body.mechanism,
@@ -140,18 +151,6 @@ def plan_explanation(session: Session, body: Explain) -> PlannedExplanation:
         body.distinct,
         LOWER_SHARE if body.lower_share is None else body.lower_share,
         body.epsilon,
-    )
-
-
-def plan_for(session: Session, body: PreviewExplanation) -> PlannedExplanation:
-    """The explanation at the lowest price that gives the wanted precision."""
-    question = question_of(session, body)
-    return question.plan_for(
-        PrecisionGoal(body.relative, body.ranks, body.precision),
-        family_choice(body.family, question.answer.schema),
-        k=body.k,
-        mechanism=body.mechanism,
-        confidence=body.explain_confidence,
     )
 
 
@@ -166,11 +165,10 @@ def stored_explanation(session: Session, body: Explain) -> Explanation:
     return planned.run()
 
 
-def plan_story(
-    session: Session, body: TellStory, rho: float | None = None, epsilon: float | None = None
-) -> PlannedStory:
+def plan_story(session: Session, body: TellStory) -> PlannedStory:
     """The plan of a story. Without a price, the story comes from a preparation, or is refused."""
     choice = FamilyChoice(body.attributes, None, body.exclude)
+    rho, epsilon = (body.rho, body.epsilon) if isinstance(body, PreviewStory) else (None, None)
     return question_of(session, body).plan_story(choice, rho, body.levels, body.story_confidence, epsilon)
 
 

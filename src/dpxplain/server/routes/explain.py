@@ -38,7 +38,6 @@ from dpxplain.server.release_kinds import (
     PREPARATION,
     STORY,
     ReleaseKind,
-    asked_rho,
     check_same_plan,
     payload_of,
 )
@@ -191,7 +190,7 @@ async def _start_job(
         return payload_of(kind, access, body, result, form)
 
     # In ρ, because the same ε could be another ρ after the declared δ changes.
-    priced = body.model_copy(update={"rho": asked_rho(body, planned)})
+    priced = body.model_copy(update={"rho": _asked_rho(body, planned)})
     request = priced.model_dump(mode="json", exclude={"epsilon"})
     id = await run_sync(jobs.start, access.name, access.caller.name, kind.name, request, work)
     if wait:
@@ -200,6 +199,13 @@ async def _start_job(
         if local is not None and local.problem is not None and local.task.entry is None:
             raise local.problem  # nothing was charged: a refusal like any other
     return await _job_response(access, id, form)
+
+
+def _asked_rho(body: Prepare | Explain, planned: Planned) -> float | None:
+    """The requested price in ρ; None if an explanation is computed from a preparation."""
+    if body.epsilon is None:
+        return body.rho
+    return planned.plan.rho if isinstance(planned, PlannedPreparation) else planned.plan.terms.rho
 
 
 def _plan(kind: ReleaseKind, access: DatasetAccess, body: Prepare | Explain) -> tuple[Planned, Preview]:
