@@ -34,9 +34,8 @@ from dpxplain.wire.fit_payloads import quality_payload
 from dpxplain.wire.payloads import prepared_payload, preview_payload
 from dpxplain.wire.query_form import query_form
 
-PlanAt = Callable[[float], Any]
-"""The plan of a request at another price."""
-_PRICE = ("rho", "epsilon", "relative", "ranks", "precision", "expected_key")  # fields that depend on it
+PlanAt = Callable[[float], Any]  # the plan of a request at another ρ
+_PRICE = ("rho", "epsilon", "relative", "ranks", "precision", "expected_key")  # fields for or from the price
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class ReleaseKind:
     """How the server plans, prices and shows a kind of release, which has its own body, plan and result."""
 
     name: str
-    """As in the address of its route."""
+    """As in the address of its route, and as the kind of its jobs."""
     plan: Callable[[DatasetAccess, Any], Any]
     """The plan of a body. Raises if the request is wrong."""
     show: Callable[[DatasetAccess, Any, Any, str], Mapping[str, Any]]
@@ -54,9 +53,9 @@ class ReleaseKind:
     check_unstored: Callable[[Any, Sizes], None] = lambda _planned, _sizes: None
     """Raises if the plan, whose result is not stored, is too large to measure. Jobs use `price` instead."""
     margin: Callable[[Any, Any], str] | None = None
-    """How far off the figures of a plan and its preview may be. With it, a preview compares prices."""
+    """How far off a plan's result may be, in words. A kind that has it compares prices in its previews."""
     hints: Callable[[PlanAt, Any, Any], tuple[str, str]] = lambda _plan_at, _body, _planned: ("", "")
-    """What the price of a body and its plan can tell, and a warning if it is too low to learn much."""
+    """What can be learnt at the price, and a warning if that is little; from a body and its plan."""
 
 
 async def preview(kind: ReleaseKind, access: DatasetAccess, body: Any) -> Response:
@@ -78,7 +77,7 @@ async def preview(kind: ReleaseKind, access: DatasetAccess, body: Any) -> Respon
 
 
 def _comparison(kind: ReleaseKind, access: DatasetAccess, body: Any, planned: Any, rho: float) -> Payload:
-    """What the prices in the body would buy, and how well the price ρ protects and whether it is enough."""
+    """What each price in the body would buy, how well ρ protects, and whether ρ is enough."""
     assert kind.margin is not None
 
     def plan_at(price: float) -> Any:
