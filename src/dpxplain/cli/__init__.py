@@ -14,7 +14,8 @@ audit_commands    audit show, verify, anchor and privacy
 options           names, meaning and grouping of the options; completion has what the shell offers after a Tab
 workspace         from options and words to a session and a question; read_only_workspace opens one without
 the data
-screen            printed results, prices, progress
+priced_command    what every command that costs something does: price, approval, the request, its result
+screen            printed results, progress, notes
 exits             errors as sentences, JSON and exit codes
 """
 

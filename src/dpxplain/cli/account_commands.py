@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpxplain.cli import options as o
-from dpxplain.cli.screen import OUT, Progress, approved, note, present, show, show_json
+from dpxplain.cli.priced_command import PricedCommand
+from dpxplain.cli.screen import OUT, note, show, show_json
 from dpxplain.cli.workspace import Place
 from dpxplain.model.charge import Entry, HistoryPage
 
@@ -85,9 +86,8 @@ def quality(
     rho: o.Rho = None,
     epsilon: o.Epsilon = None,
     confidence: o.Confidence = 0.95,
-    dry_run: o.DryRun = False,
-    yes: o.Yes = False,
     *,
+    approval: o.Approval,
     place: Place,
     output: o.Output,
 ) -> None:
@@ -100,15 +100,11 @@ def quality(
     from dpxplain.wire.fit_payloads import quality_payload
 
     o.check_priced(rho, epsilon)
-    progress = Progress()
-    with place.read_only_session() as session:
-        preview = session.preview_quality(rho, epsilon=epsilon, confidence=confidence)
-    if not approved(preview, dry_run=dry_run, yes=yes, format=output.form, notes=output.notes):
-        return
-    with place.read_only_session() if preview.price.free else place.measuring_session(progress) as session:
-        with progress.running("Counting"):
-            measured = session.quality(preview.price.rho, confidence=confidence)
-        present(measured, lambda: quality_payload(measured, session.budget), output.form, notes=output.notes)
+    PricedCommand("Counting", place, approval, output).run(
+        preview=lambda session: session.preview_quality(rho, epsilon=epsilon, confidence=confidence),
+        ask=lambda session, price: session.quality(price.rho, confidence=confidence),
+        payload=quality_payload,
+    )
 
 
 def discover(
@@ -119,9 +115,8 @@ def discover(
         float | None,
         typer.Option(help="Part of the declared δ to spend; default: an even share for each such column."),
     ] = None,
-    dry_run: o.DryRun = False,
-    yes: o.Yes = False,
     *,
+    approval: o.Approval,
     place: Place,
     output: o.Output,
 ) -> None:
@@ -134,18 +129,11 @@ def discover(
     Example:
       [cyan]dpxplain discover city --rho 0.1[/cyan]
     """
-
     from dpxplain.wire.account_payloads import discovery_payload
 
     o.check_priced(rho, epsilon)
-    progress = Progress()
-    with place.read_only_session() as session:
-        preview = session.preview_discover(column, rho, epsilon=epsilon, delta=delta)
-    if not approved(preview, dry_run=dry_run, yes=yes, format=output.form, notes=output.notes):
-        return
-    with place.measuring_session(progress) as session:
-        with progress.running("Discovering"):
-            discovery = session.discover(column, preview.price.rho, delta=delta)
-        present(
-            discovery, lambda: discovery_payload(discovery, session.budget), output.form, notes=output.notes
-        )
+    PricedCommand("Discovering", place, approval, output, always_opens_data=True).run(
+        preview=lambda session: session.preview_discover(column, rho, epsilon=epsilon, delta=delta),
+        ask=lambda session, price: session.discover(column, price.rho, delta=delta),
+        payload=discovery_payload,
+    )

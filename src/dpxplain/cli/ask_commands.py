@@ -9,20 +9,22 @@ import operator
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dpxplain.cli import options as o
 from dpxplain.cli.explain_commands import preview_explanation
-from dpxplain.cli.screen import Format, Progress, approved, present, suggest
+from dpxplain.cli.priced_command import PricedCommand
+from dpxplain.cli.screen import Format, Progress, present, suggest
 from dpxplain.cli.workspace import AnswerChoice, Place, QuestionOptions, TypedQuestion
 from dpxplain.errors import BadRequest
 
 if TYPE_CHECKING:
     from dpxplain.results.answer import Answer
     from dpxplain.results.answers import Answers
+    from dpxplain.results.preview import Price
+    from dpxplain.session import Session
 
 
 def query(
@@ -31,9 +33,8 @@ def query(
     epsilon: o.Epsilon = None,
     confidence: o.Confidence = 0.95,
     population: o.Population = False,
-    dry_run: o.DryRun = False,
-    yes: o.Yes = False,
     *,
+    approval: o.Approval,
     place: Place,
     curator: o.Curator = False,
     output: o.Output,
@@ -46,28 +47,19 @@ def query(
     """
     from dpxplain.wire.answer_payloads import answer_payload
 
-    progress = Progress()
     sql = sys.stdin.read() if sql == "-" else sql
-    with place.read_only_session() as session:
-        preview = session.preview(sql, rho, epsilon=epsilon, confidence=confidence)
-    if not approved(preview, dry_run=dry_run, yes=yes, format=output.form, notes=output.notes):
-        return
-    is_stored = preview.price.free and not curator
-    with (
-        place.read_only_session() if is_stored else place.measuring_session(progress, curator=curator)
-    ) as session:
-        with progress.running("Answering"):
-            answer = session.query(sql, preview.price.rho, confidence=confidence, population=population)
-            place.remember(answer.id)
-            truth = answer.truth() if curator else None
-        present(
-            answer,
-            lambda: answer_payload(answer, session.budget, truth),
-            output.form,
-            truth,
-            notes=output.notes,
-        )
-        _suggest_why(answer, place)
+
+    def ask(session: Session, price: Price) -> Answer | Answers:
+        answer = session.query(sql, price.rho, confidence=confidence, population=population)
+        place.remember(answer.id)
+        return answer
+
+    PricedCommand("Answering", place, approval, output, curator).run(
+        preview=lambda session: session.preview(sql, rho, epsilon=epsilon, confidence=confidence),
+        ask=ask,
+        payload=answer_payload,
+        finish=lambda answer, _: _suggest_why(answer, place),
+    )
 
 
 def why(
@@ -206,8 +198,7 @@ def prepare(
     *,
     choice: AnswerChoice,
     family: o.FamilyOptions,
-    dry_run: o.DryRun = False,
-    yes: o.Yes = False,
+    approval: o.Approval,
     place: Place,
     output: o.Output,
 ) -> None:
@@ -221,18 +212,17 @@ def prepare(
     from dpxplain.wire.payloads import prepared_payload
 
     o.check_priced(rho, epsilon)
-    progress, arguments = Progress(), family.arguments(place.declared)
-    with place.read_only_session() as session:
-        preview = choice.find(session, place).preview_prepare(rho, epsilon=epsilon, **arguments)
-    if not approved(preview, dry_run=dry_run, yes=yes, format=output.form, notes=output.notes):
-        return
-    with place.read_only_session() if preview.price.free else place.measuring_session(progress) as session:
-        with progress.running("Preparing"):
-            answer = choice.find(session, place)
-            prepared = answer.prepare(preview.price.rho, **arguments)
-        payload = partial(prepared_payload, prepared, answer, session.budget)
-        present(prepared, payload, output.form, notes=output.notes)
-        _suggest_pair("Ask for free:", "explain", answer, *place.words, *choice.words)
+    arguments = family.arguments(place.declared)
+    PricedCommand("Preparing", place, approval, output).run(
+        preview=lambda session: choice.find(session, place).preview_prepare(
+            rho, epsilon=epsilon, **arguments
+        ),
+        ask=lambda session, price: choice.find(session, place).prepare(price.rho, **arguments),
+        payload=lambda prepared, budget: prepared_payload(prepared, prepared.answer, budget),
+        finish=lambda prepared, _: _suggest_pair(
+            "Ask for free:", "explain", prepared.answer, *place.words, *choice.words
+        ),
+    )
 
 
 def _suggest_why(result: Answer | Answers, place: Place) -> None:

@@ -23,7 +23,7 @@ from dpxplain.cli.admin_options import (
     print_table,
     show_help,
 )
-from dpxplain.cli.exits import OK, VIOLATED
+from dpxplain.cli.exits import BROKEN, OK, VIOLATED
 from dpxplain.cli.screen import ERR, OUT, emit, note, show_json, warn
 from dpxplain.errors import BadRequest
 from dpxplain.ledger.protocol import AuditReport
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 audit_app = typer.Typer(rich_markup_mode="rich")
 
-BROKEN = 2
 _DEFAULT_KEY = Path("~/.dpxplain-anchor.key")
 
 Key = Annotated[

@@ -110,7 +110,7 @@ def _from_csv(text: str, path: Path, kind: str) -> Codebook:
         else:
             coded.label = cell(_LABEL) or coded.label
         if cell(_LOW) and cell(_HIGH):
-            coded.bounds = _bounds(cell(_LOW), cell(_HIGH), path)
+            coded.bounds = _finite_bounds(cell(_LOW), cell(_HIGH), path)
     book.pop("", None)
     return book
 
@@ -148,11 +148,13 @@ def _coded(entry: Any, path: Path) -> CodedColumn:
     return CodedColumn(
         label=str(entry.get("label") or entry.get("description") or ""),
         values={_text(value): str(label or "") for value, label in listed},
-        bounds=_bounds(bounds[0], bounds[1], path) if isinstance(bounds, list) and len(bounds) == 2 else None,
+        bounds=_finite_bounds(bounds[0], bounds[1], path)
+        if isinstance(bounds, list) and len(bounds) == 2
+        else None,
     )
 
 
-def _bounds(low: Any, high: Any, path: Path) -> tuple[float, float]:
+def _finite_bounds(low: Any, high: Any, path: Path) -> tuple[float, float]:
     try:
         bounds = float(low), float(high)
     except (TypeError, ValueError):

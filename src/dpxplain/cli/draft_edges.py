@@ -191,14 +191,14 @@ def _starts(first: datetime, last: datetime, least: timedelta) -> tuple[str, lis
 def _whole_months(first: datetime, last: datetime, months: int) -> list[datetime]:
     """The starts of periods of `months` months, from before `first` to `last` or later."""
     begin = _month(first) // months
-    begin -= _of_month(begin * months) == first
-    end = -(-(_month(last) + (_of_month(_month(last)) < last)) // months)
-    return [_of_month(number * months) for number in range(begin, end + 1)]
+    begin -= _month_start(begin * months) == first
+    end = -(-(_month(last) + (_month_start(_month(last)) < last)) // months)
+    return [_month_start(number * months) for number in range(begin, end + 1)]
 
 
 def _month(moment: date) -> int:
     return moment.year * 12 + moment.month - 1
 
 
-def _of_month(number: int) -> datetime:
+def _month_start(number: int) -> datetime:
     return datetime(number // 12, number % 12 + 1, 1)

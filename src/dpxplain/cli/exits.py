@@ -16,6 +16,7 @@ from dpxplain.cli.screen import ERR, Declined, emit
 from dpxplain.errors import BadRequest, BudgetExhausted, DPXPlainError, InternalError, QueryRefused
 
 OK, INTERNAL, BAD_REQUEST, EXHAUSTED, WARNED, VIOLATED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+BROKEN = BAD_REQUEST  # a ledger that is broken or behind its anchor
 PIPE_CLOSED = 141  # what a shell reports for a command whose reader has exited
 
 _MARGIN = "  "

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dpxplain.cli import options as o
-from dpxplain.cli.screen import Progress, approved, note, present
+from dpxplain.cli.priced_command import PricedCommand
+from dpxplain.cli.screen import Progress, note
 from dpxplain.cli.workspace import AnswerChoice, Place, QuestionOptions, TypedQuestion
 from dpxplain.errors import BadRequest
 
 if TYPE_CHECKING:
-    from dpxplain.results.preview import ExplanationPreview
+    from dpxplain.results.explanation import Explanation
+    from dpxplain.results.preview import ExplanationPreview, Price
     from dpxplain.results.question import Question
+    from dpxplain.session import Session
 
 UNPREPARED_RHO = 0.5
 
@@ -33,8 +35,7 @@ def explain(
     distinct: o.Distinct = None,
     choice: AnswerChoice,
     options: QuestionOptions,
-    dry_run: o.DryRun = False,
-    yes: o.Yes = False,
+    approval: o.Approval,
     place: Place,
     curator: o.Curator = False,
     report: o.Report = None,
@@ -57,57 +58,42 @@ def explain(
     typed = TypedQuestion(groups or (), choice, options)
     if report is not None:
         check_writable(Path(report))  # before spending, not after
-    _explain(
-        typed,
-        arguments,
-        (rho, epsilon),
-        place,
-        output,
-        by_influence=by_influence,
-        dry_run=dry_run,
-        yes=yes,
-        curator=curator,
-        report=report,
-    )
+    command = PricedCommand("Explaining", place, approval, output, curator)
+    _explain(command, typed, arguments, (rho, epsilon), by_influence=by_influence, report=report)
 
 
 def _explain(
+    command: PricedCommand,
     typed: TypedQuestion,
     arguments: dict[str, Any],
     price: tuple[float | None, float | None],
-    place: Place,
-    output: o.Output,
     *,
-    by_influence: bool = False,
-    dry_run: bool = False,
-    yes: bool = False,
-    curator: bool = False,
+    by_influence: bool,
     report: str | None = None,
 ) -> None:
-    """Shows the price, asks for approval, explains and prints. `price` is --rho and --epsilon."""
+    """Runs `explain` or `ratio`. `price` is --rho and --epsilon."""
     from dpxplain.wire.payloads import explanation_payload
 
-    progress = Progress()
-    with place.read_only_session() as session:
-        preview = preview_explanation(typed.ask(session, place), *price, **arguments)
-    if not approved(preview, dry_run=dry_run, yes=yes, format=output.form, notes=output.notes):
-        return
-    is_stored = preview.price.free and not curator
-    with (
-        place.read_only_session() if is_stored else place.measuring_session(progress, curator=curator)
-    ) as session:
-        with progress.running("Explaining"):
-            rho, epsilon = price
-            if price == (None, None):  # use the price shown, which is free if the answer is prepared
-                rho = preview.price.rho or None
-            table = typed.ask(session, place).explain(**arguments, rho=rho, epsilon=epsilon)
-            table = table.sorted_by_influence() if by_influence else table
-            truth = table.truth() if curator else None
-        payload = partial(explanation_payload, table, session.budget, truth)
-        present(table, payload, output.form, truth, notes=output.notes)
+    place = command.place
+
+    def ask(session: Session, shown: Price) -> Explanation:
+        rho, epsilon = price
+        if price == (None, None):  # use the price shown, which is free if the answer is prepared
+            rho = shown.rho or None
+        table: Explanation = typed.ask(session, place).explain(**arguments, rho=rho, epsilon=epsilon)
+        return table.sorted_by_influence() if by_influence else table
+
+    def write_report(table: Explanation, progress: Progress) -> None:
         if report is not None:
             with progress.running("Writing the report"):
                 note(f"Report: {table.save(report)}")
+
+    command.run(
+        preview=lambda session: preview_explanation(typed.ask(session, place), *price, **arguments),
+        ask=ask,
+        payload=explanation_payload,
+        finish=write_report,
+    )
 
 
 def ratio(
@@ -143,7 +129,8 @@ def ratio(
     options = QuestionOptions(None, at_least, confidence, population=population, ratio=not share, share=share)
     typed = TypedQuestion(groups, choice, options)
     arguments = family.arguments(place.declared) | {"k": k}
-    _explain(typed, arguments, (rho, epsilon), place, output, by_influence=by_influence, yes=yes)
+    command = PricedCommand("Explaining", place, o.Approval(yes=yes), output)
+    _explain(command, typed, arguments, (rho, epsilon), by_influence=by_influence)
 
 
 def story(
@@ -167,8 +154,7 @@ def story(
     at_least: o.AtLeast = None,
     confidence: o.Confidence = 0.95,
     population: o.Population = False,
-    dry_run: o.DryRun = False,
-    yes: o.Yes = False,
+    approval: o.Approval,
     place: Place,
     report: o.Report = None,
     output: o.Output,
@@ -188,17 +174,14 @@ def story(
     typed = TypedQuestion(groups or (), choice, options)
     if report is not None:
         check_writable(Path(report))
-    progress = Progress()
-    with place.read_only_session() as session:
-        preview = typed.ask(session, place).preview_story(rho, epsilon=epsilon, levels=levels, **chosen)
-    if not approved(preview, dry_run=dry_run, yes=yes, format=output.form, notes=output.notes):
-        return
-    with place.read_only_session() if preview.price.free else place.measuring_session(progress) as session:
-        with progress.running("Telling"):
-            story = typed.ask(session, place).story(rho, epsilon=epsilon, levels=levels, **chosen)
-        present(story, lambda: story_payload(story, session.budget), output.form, notes=output.notes)
-        if report is not None:
-            note(f"Report: {story.save(report)}")
+    PricedCommand("Telling", place, approval, output).run(
+        preview=lambda session: typed.ask(session, place).preview_story(
+            rho, epsilon=epsilon, levels=levels, **chosen
+        ),
+        ask=lambda session, _: typed.ask(session, place).story(rho, epsilon=epsilon, levels=levels, **chosen),
+        payload=story_payload,
+        finish=lambda story, _: None if report is None else note(f"Report: {story.save(report)}"),
+    )
 
 
 def preview_explanation(

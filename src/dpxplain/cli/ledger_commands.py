@@ -22,6 +22,7 @@ from dpxplain.cli.admin_options import (
     print_table,
     show_help,
 )
+from dpxplain.cli.exits import BROKEN
 from dpxplain.cli.screen import OUT, amount, note, show_json, warn
 from dpxplain.errors import BadRequest
 from dpxplain.model.budget import rho_of_units
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from dpxplain.ledger.recovery import Loss
 
 ledger_app = typer.Typer(rich_markup_mode="rich")
-
-BROKEN = 2
 
 
 @ledger_app.callback(invoke_without_command=True)

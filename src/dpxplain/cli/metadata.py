@@ -118,7 +118,7 @@ def _plain(node: Any) -> dict[str, Any]:
 
 def _from_csvw(raw: Mapping[str, Any], path: Path, table: str) -> Description:
     tables = [_plain(part) for part in raw.get("tables", [raw])]
-    chosen = _one(path, [(_csvw_name(part, path), part) for part in tables], table)
+    chosen = _chosen_table(path, [(_csvw_name(part, path), part) for part in tables], table)
     columns = _plain(chosen.get("tableSchema")).get("columns")
     if not isinstance(columns, list) or not columns:
         raise _unknown(path)
@@ -190,7 +190,7 @@ def _from_smartnoise(raw: Mapping[str, Any], path: Path, table: str) -> Descript
     tables = list(_smartnoise_tables(raw, path))
     if not tables:
         raise _unknown(path)
-    declared = _one(path, tables, table)
+    declared = _chosen_table(path, tables, table)
     listed = declared.get("columns")
     columns = (
         listed
@@ -258,7 +258,9 @@ def _notes(node: Mapping[str, Any], names: Iterable[str]) -> list[str]:
     return [f"Not used: {name} = {json.dumps(node[name])}" for name in names if node.get(name)]
 
 
-def _one(path: Path, tables: Sequence[tuple[str, Mapping[str, Any]]], named: str) -> Mapping[str, Any]:
+def _chosen_table(
+    path: Path, tables: Sequence[tuple[str, Mapping[str, Any]]], named: str
+) -> Mapping[str, Any]:
     matching = [part for name, part in tables if named in ("", name, name.rpartition(".")[2])]
     if len(matching) == 1:
         return matching[0]

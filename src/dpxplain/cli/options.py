@@ -284,6 +284,14 @@ class Output:
 
 
 @dataclass(frozen=True)
+class Approval:
+    """The options that only show a price, or approve it beforehand."""
+
+    dry_run: DryRun = False
+    yes: Yes = False
+
+
+@dataclass(frozen=True)
 class FamilyOptions:
     """The options that choose the conditions to explain with."""
 

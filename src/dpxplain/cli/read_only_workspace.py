@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from dpxplain.errors import BadRequest
 from dpxplain.ledger.address import find_ledger
-from dpxplain.ledger.ledger import SQLLedger, open_ledger
-from dpxplain.model.budget import Budget
-from dpxplain.model.charge import HistoryPage, history_pages
-from dpxplain.model.schema import Schema
 
 if TYPE_CHECKING:
+    from dpxplain.ledger.ledger import SQLLedger
+    from dpxplain.model.budget import Budget
+    from dpxplain.model.charge import HistoryPage
+    from dpxplain.model.schema import Schema
     from dpxplain.session import Session
 
 
@@ -33,11 +33,15 @@ class WorkspaceLedger:
         return self.ledger.budget(self.name)
 
     def history_pages(self, limit: int) -> Iterator[HistoryPage]:
+        from dpxplain.model.charge import history_pages
+
         return history_pages(lambda before: self.ledger.history_page(self.name, before, limit))
 
 
 def open_workspace_ledger(schema: Schema, workspace: str | Path | None) -> WorkspaceLedger:
     """The workspace's ledger, with the data set registered; in memory if the workspace was never used."""
+    from dpxplain.ledger.ledger import open_ledger
+
     address = find_ledger(workspace=workspace)
     if address.is_unused:
         ledger = open_ledger(None)

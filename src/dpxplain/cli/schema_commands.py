@@ -16,7 +16,8 @@ from rich.text import Text
 from dpxplain.cli import options as o
 from dpxplain.cli.completion import DEFAULT_SCHEMA
 from dpxplain.cli.exits import OK, WARNED
-from dpxplain.cli.screen import OUT, Progress, amount, approved, note, present, show_json, suggest, warn
+from dpxplain.cli.priced_command import PricedCommand
+from dpxplain.cli.screen import OUT, Progress, amount, note, show_json, suggest, warn
 from dpxplain.cli.workspace import Place
 from dpxplain.errors import BadRequest
 
@@ -167,9 +168,8 @@ def tune(
     ] = None,
     keep: Annotated[float, typer.Option("--keep", help="The share of values to keep as they are.")] = 0.99,
     confidence: o.Confidence = 0.95,
-    dry_run: o.DryRun = False,
-    yes: o.Yes = False,
     *,
+    approval: o.Approval,
     place: Place,
     output: o.Output,
 ) -> None:
@@ -185,15 +185,14 @@ def tune(
     from dpxplain.wire.fit_payloads import tuning_payload
 
     o.check_priced(rho, epsilon)
-    progress, columns = Progress(), tuple(column or ())
-    with place.read_only_session() as session:
-        preview = session.preview_tune(rho, epsilon=epsilon, columns=columns, confidence=confidence)
-    if not approved(preview, dry_run=dry_run, yes=yes, format=output.form, notes=output.notes):
-        return
-    with place.read_only_session() if preview.price.free else place.measuring_session(progress) as session:
-        with progress.running("Counting"):
-            tuning = session.tune(preview.price.rho, columns=columns, keep=keep, confidence=confidence)
-        present(tuning, lambda: tuning_payload(tuning, session.budget), output.form, notes=output.notes)
+    columns = tuple(column or ())
+    PricedCommand("Counting", place, approval, output).run(
+        preview=lambda session: session.preview_tune(
+            rho, epsilon=epsilon, columns=columns, confidence=confidence
+        ),
+        ask=lambda session, price: session.tune(price.rho, columns=columns, keep=keep, confidence=confidence),
+        payload=tuning_payload,
+    )
 
 
 schema_app.command("tune")(o.flat(tune))

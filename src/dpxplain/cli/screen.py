@@ -1,4 +1,4 @@
-"""Printing: results to stdout; prices, progress, hints and warnings to stderr.
+"""Printing: results to stdout; progress, hints and warnings to stderr.
 
 Markup is off everywhere, because a group may be called "[bold]". With --json, stdout is one JSON document and
 stderr has one JSON object per line, whose "kind" says what it is.
@@ -58,6 +58,11 @@ def json_streams(on: bool) -> Iterator[None]:
         yield
     finally:
         _json_streams.reset(before)
+
+
+def is_json() -> bool:
+    """Whether output to stderr is JSON."""
+    return _json_streams.get()
 
 
 def emit(kind: str, **fields: object) -> None:
@@ -124,7 +129,7 @@ def present(
 
 
 def note(text: str) -> None:
-    if _json_streams.get():
+    if is_json():
         emit("note", message=text)
     else:
         ERR.print(text, style="dim")
@@ -153,7 +158,7 @@ def log_as_notes() -> Iterator[None]:
 
 
 def warn(text: str) -> None:
-    if _json_streams.get():
+    if is_json():
         emit("warning", message=text)
     else:
         ERR.print(text, style="bold yellow")
@@ -169,7 +174,7 @@ def program() -> str:
 
 def suggest(introduction: str, *words: str) -> None:
     """Prints a command to try next, at a terminal only."""
-    if ERR.is_terminal and OUT.is_terminal and not _json_streams.get():
+    if ERR.is_terminal and OUT.is_terminal and not is_json():
         ERR.print(
             Text.assemble((f"{introduction} ", "dim"), (shlex.join([program(), *words]), "cyan")),
             soft_wrap=True,
@@ -202,54 +207,6 @@ def price_in_words(price: Price) -> str:
     )
 
 
-def approved(preview: Any, *, dry_run: bool, yes: bool, format: Format, notes: bool = False) -> bool:
-    """Whether the command continues: --dry-run only shows the preview, otherwise the price is approved."""
-    if dry_run:
-        from dpxplain.wire.payloads import preview_payload
-
-        present(preview, lambda: preview_payload(preview), format, notes=notes)
-        return False
-    approve(
-        preview.price,
-        getattr(preview, "delta", None),
-        getattr(preview, "forecast", ""),
-        yes=yes,
-        format=format,
-    )
-    return True
-
-
-def approve(
-    price: Price, delta: float | None = None, forecast: str = "", *, yes: bool, format: Format
-) -> None:
-    """Prints the price, in ρ and for discoveries in δ too, and asks for confirmation at a terminal.
-
-    The forecast says what the price will buy; a stored result needs none.
-
-    For a request beyond the budget it does not ask, because the ledger refuses the request.
-    """
-    words = price_in_words(price)
-    if delta is not None and not price.free:
-        from dpxplain.words.prices import delta_text
-
-        words += f" It also takes {delta_text(delta)}."
-    if _json_streams.get():
-        remaining = {"remaining": price.remaining, "remaining_after": price.remaining_after}
-        further: dict[str, object] = {} if delta is None else {"delta": delta}
-        further |= {"forecast": forecast} if forecast and not price.free else {}
-        amounts = {"rho": price.rho, "epsilon": price.epsilon}
-        emit("price", message=words, **amounts, free=price.free, **remaining, **further)
-        return
-    ERR.print(words)
-    if forecast and not price.free:
-        ERR.print(forecast)
-    settled = price.free or not price.affordable or yes or format is Format.JSON
-    if settled or not (sys.stdin.isatty() and ERR.is_terminal):
-        return
-    if not typer.confirm("Spent budget never comes back. Go ahead?", err=True):
-        raise Declined
-
-
 class Progress:
     """The session's current stage on stderr: a spinner at a terminal, a line per stage with --json."""
 
@@ -258,7 +215,7 @@ class Progress:
         self._stage = ""
 
     def __call__(self, stage: str) -> None:
-        if _json_streams.get():
+        if is_json():
             self._emit(stage)
         elif self._status is not None:
             self._status.update(Text(f"{stage} ..."))
@@ -266,9 +223,9 @@ class Progress:
     @contextmanager
     def running(self, stage: str) -> Iterator[None]:
         """Spins while the block runs."""
-        if _json_streams.get():
+        if is_json():
             self._emit(stage)
-        if _json_streams.get() or not ERR.is_terminal:
+        if is_json() or not ERR.is_terminal:
             yield
             return
         with ERR.status(Text(f"{stage} ...")) as self._status:

@@ -17,7 +17,7 @@ from dpxplain.privacy.accounting import epsilon
 from dpxplain.results.explanation import PlannedExplanation
 from dpxplain.results.planned_query import PlannedQuery
 from dpxplain.results.preview import ExplanationPreview, QueriesPreview, QueryPreview
-from dpxplain.results.price_levels import PriceLevel, in_unit, level_of, typical_margin
+from dpxplain.results.price_levels import PriceLevel, in_unit, typical_margin
 from dpxplain.results.story import PlannedStory, StoryPreview
 from dpxplain.wire.shapes import PreviewPayload
 from dpxplain.words import numbers
@@ -77,20 +77,6 @@ def protections(rho: float, budget: Budget) -> Protections:
     return Protections(
         alone=protection(rho, budget.delta), together=protection(budget.spent + rho, budget.delta)
     )
-
-
-def explanation_levels(
-    plan: Callable[[float], PlannedExplanation], prices: Sequence[float]
-) -> list[PriceLevel]:
-    """The precision of an explanation at each price."""
-    previews = [plan(rho).preview() for rho in prices]
-    return [level_of(preview.price, explanation_margin(preview)) for preview in previews]
-
-
-def story_levels(plan: Callable[[float], PlannedStory], prices: Sequence[float]) -> list[PriceLevel]:
-    """The precision of a story at each price."""
-    previews = [plan(rho).preview() for rho in prices]
-    return [level_of(preview.price, story_margin(preview)) for preview in previews]
 
 
 def story_margin(preview: StoryPreview) -> str:

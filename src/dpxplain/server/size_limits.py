@@ -22,8 +22,9 @@ from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 from dpxplain.privacy.intervals import DEFAULT_METHOD, RESAMPLES
 from dpxplain.results.explanation import PlannedExplanation
+from dpxplain.results.planned_query import PlannedQuery
 from dpxplain.results.prepared import PlannedPreparation, PreparationPreview
-from dpxplain.results.preview import ExplanationPreview
+from dpxplain.results.preview import ExplanationPreview, QueriesPreview, QueryPreview
 from dpxplain.results.story import PlannedStory, StoryPreview
 from dpxplain.server.config import Limits
 from dpxplain.server.pool import Pool
@@ -52,23 +53,27 @@ class Sizes:
         return cls(limits.groups, cells, limits.ranked)
 
 
-def check_groups(groups: int, sizes: Sizes) -> None:
+def check_query(planned: PlannedQuery, sizes: Sizes) -> None:
+    """Raises if a query has too many groups to measure, or too many values to show at once."""
+    groups, aggregates = planned.group_count, len(planned.statement.queries)
     if groups > sizes.groups:
         raise QueryRefused(
             f"The query has {groups:,} declared groups. This server answers at most {sizes.groups:,} at "
             "once. Nothing was charged.",
             remedy="Group by fewer columns, or by columns with fewer declared values.",
         )
-
-
-def check_values(groups: int, aggregates: int) -> None:
-    """Raises if an answer has more values than can be shown at once, even if its groups are few enough."""
     if aggregates > 1 and groups * aggregates > _MOST_VALUES:
         raise QueryRefused(
             f"The query has {aggregates:,} aggregates for {groups:,} declared groups each. This server "
             f"answers at most {_MOST_VALUES:,} values at once. Nothing was charged.",
             remedy=f"Ask for at most {max(1, _MOST_VALUES // groups):,} aggregates in one query.",
         )
+
+
+def price_query(planned: PlannedQuery, sizes: Sizes) -> QueryPreview | QueriesPreview:
+    """The preview of a query. Raises if the query is too large."""
+    check_query(planned, sizes)
+    return planned.preview()
 
 
 def check_question(weights: int, method: str) -> None:
@@ -91,7 +96,7 @@ def check_formula(text: str, groups: int) -> None:
         )
 
 
-def check_preparation(planned: PlannedPreparation, sizes: Sizes) -> PreparationPreview:
+def price_preparation(planned: PlannedPreparation, sizes: Sizes) -> PreparationPreview:
     """The preview of a preparation. Raises if the preparation is too large."""
     preview = planned.preview()
     if not preview.price.free:
@@ -99,7 +104,7 @@ def check_preparation(planned: PlannedPreparation, sizes: Sizes) -> PreparationP
     return preview
 
 
-def check_story(planned: PlannedStory, sizes: Sizes) -> StoryPreview:
+def price_story(planned: PlannedStory, sizes: Sizes) -> StoryPreview:
     """The preview of a story. Raises if its preparation is too large."""
     preview, plan = planned.preview(), planned.plan
     if plan.preparation is not None and not preview.price.free:
@@ -107,7 +112,7 @@ def check_story(planned: PlannedStory, sizes: Sizes) -> StoryPreview:
     return preview
 
 
-def check_explanation(planned: PlannedExplanation, sizes: Sizes) -> ExplanationPreview:
+def price_explanation(planned: PlannedExplanation, sizes: Sizes) -> ExplanationPreview:
     """The preview of an explanation. Raises if the explanation is too large."""
     preview = planned.preview()
     if preview.k * preview.family_size > sizes.ranked:

@@ -17,20 +17,20 @@ from dpxplain.render.charts import answer_chart, answers_chart, chart, influence
 from dpxplain.render.snippets import Place
 from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.answers import Answers
-from dpxplain.results.base import AnswerLike
 from dpxplain.results.discovery import Discovery
 from dpxplain.results.explanation import Explanation, PlannedExplanation
 from dpxplain.results.formula_answer import computed_answer
 from dpxplain.results.prepared import PlannedPreparation, Prepared
 from dpxplain.results.quality import Quality
 from dpxplain.results.question import Question
-from dpxplain.results.story import PlannedStory
+from dpxplain.results.story import PlannedStory, Story
 from dpxplain.server.bodies import (
     ChartOrder,
     Explain,
     Family,
     Prepare,
     PreviewExplanation,
+    PreviewStory,
     Report,
     TellStory,
     Why,
@@ -40,12 +40,7 @@ from dpxplain.server.size_limits import check_formula, check_question
 from dpxplain.session import Session
 from dpxplain.wire.account_payloads import history_records
 from dpxplain.wire.answer_payloads import answer_columns, answer_payload
-from dpxplain.wire.payloads import (
-    explanation_payload,
-    prepared_payload,
-    question_payload,
-    story_payload,
-)
+from dpxplain.wire.payloads import explanation_payload, question_payload, story_payload
 
 Payload = dict[str, Any]
 _MOST_DRAWN = 1_000  # groups in a chart that can be exported: as many as an image can hold
@@ -131,12 +126,22 @@ def plan_preparation(session: Session, body: Prepare) -> PlannedPreparation:
 
 
 def plan_explanation(session: Session, body: Explain) -> PlannedExplanation:
+    """The plan of an explanation, at its price or at the lowest price that gives the wanted precision."""
+    question = question_of(session, body)
+    choice = family_choice(body.family, question.answer.schema)
+    if isinstance(body, PreviewExplanation) and body.wants_precision:
+        return question.plan_for(
+            PrecisionGoal(body.relative, body.ranks, body.precision),
+            choice,
+            k=body.k,
+            mechanism=body.mechanism,
+            confidence=body.explain_confidence,
+        )
     split: Any = body.split
     if not isinstance(split, str):
         split = DEFAULT_SPLIT if split is None else tuple(split)
-    question = question_of(session, body)
     return question.plan_explain(
-        family_choice(body.family, question.answer.schema),
+        choice,
         body.k,
         body.rho,
         body.mechanism,
@@ -146,18 +151,6 @@ def plan_explanation(session: Session, body: Explain) -> PlannedExplanation:
         body.distinct,
         LOWER_SHARE if body.lower_share is None else body.lower_share,
         body.epsilon,
-    )
-
-
-def plan_for(session: Session, body: PreviewExplanation) -> PlannedExplanation:
-    """The explanation at the lowest price that gives the wanted precision."""
-    question = question_of(session, body)
-    return question.plan_for(
-        PrecisionGoal(body.relative, body.ranks, body.precision),
-        family_choice(body.family, question.answer.schema),
-        k=body.k,
-        mechanism=body.mechanism,
-        confidence=body.explain_confidence,
     )
 
 
@@ -172,11 +165,10 @@ def stored_explanation(session: Session, body: Explain) -> Explanation:
     return planned.run()
 
 
-def plan_story(
-    session: Session, body: TellStory, rho: float | None = None, epsilon: float | None = None
-) -> PlannedStory:
+def plan_story(session: Session, body: TellStory) -> PlannedStory:
     """The plan of a story. Without a price, the story comes from a preparation, or is refused."""
     choice = FamilyChoice(body.attributes, None, body.exclude)
+    rho, epsilon = (body.rho, body.epsilon) if isinstance(body, PreviewStory) else (None, None)
     return question_of(session, body).plan_story(choice, rho, body.levels, body.story_confidence, epsilon)
 
 
@@ -191,11 +183,10 @@ def stored_report(session: Session, body: Report) -> str:
     return report(table, story, _ORDERS.get(body.order))
 
 
-def show_story(session: Session, body: TellStory) -> Payload:
-    story = plan_story(session, body).run()
+def show_story(session: Session, story: Story, chart_width: int | None) -> Payload:
     payload = _as_payload(story_payload(story, session.budget))
-    if body.chart_width is not None:
-        payload["chart"] = chart(story, width=body.chart_width)
+    if chart_width is not None:
+        payload["chart"] = chart(story, width=chart_width)
     return payload
 
 
@@ -240,10 +231,6 @@ def show_question(question: Question, chart_width: int | None) -> Payload:
     if chart_width is not None:
         payload["chart"] = chart(question, width=chart_width)
     return payload
-
-
-def show_preparation(session: Session, answer: AnswerLike, prepared: Prepared) -> Payload:
-    return _as_payload(prepared_payload(prepared, answer, session.budget))
 
 
 def show_explanation(session: Session, table: Explanation, place: Place, chart_width: int | None) -> Payload:

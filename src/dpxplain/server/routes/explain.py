@@ -10,12 +10,10 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from dpxplain.ledger.protocol import Job
-from dpxplain.phases.dataset import OpenDataset
-from dpxplain.results.explanation import Explanation, PlannedExplanation
-from dpxplain.results.prepared import PlannedPreparation, PreparationPreview, Prepared
+from dpxplain.results.explanation import PlannedExplanation
+from dpxplain.results.prepared import PlannedPreparation, PreparationPreview
 from dpxplain.results.preview import ExplanationPreview
-from dpxplain.results.story import PlannedStory
-from dpxplain.server import precision, size_limits, translate
+from dpxplain.server import release_kinds, translate
 from dpxplain.server.authenticate import AnyCaller
 from dpxplain.server.bodies import (
     Explain,
@@ -34,16 +32,25 @@ from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import answers, failures
 from dpxplain.server.pool import Task
 from dpxplain.server.precision import PricedPreview
-from dpxplain.server.problems import not_found, other_plan, stopping
+from dpxplain.server.problems import not_found, stopping
+from dpxplain.server.release_kinds import (
+    EXPLANATION,
+    PREPARATION,
+    STORY,
+    ReleaseKind,
+    check_same_plan,
+    payload_of,
+)
 from dpxplain.server.response_shapes import JobLine, JobList, JobPayload
 from dpxplain.wire.account_payloads import request_weights
-from dpxplain.wire.payloads import StoryPayload, preview_payload
+from dpxplain.wire.payloads import StoryPayload
 from dpxplain.wire.shapes import PreviewPayload
 
 router = APIRouter(tags=["Explaining"], prefix=PREFIX)
 Planned = PlannedPreparation | PlannedExplanation
 Preview = PreparationPreview | ExplanationPreview
 Shown = Literal["shown", "release"]
+_KINDS = {kind.name: kind for kind in (PREPARATION, EXPLANATION)}
 _GOING_ON: Any = {202: {"model": JobPayload, "description": "Not finished yet. Ask for the job again."}}
 _JOB: Any = {**answers(JobPayload, "Ended.", 409, 500, 503), **_GOING_ON}
 
@@ -51,84 +58,44 @@ _JOB: Any = {**answers(JobPayload, "Ended.", 409, 500, 503), **_GOING_ON}
 @router.post("/datasets/{dataset}/prepare/preview", responses=answers(PreviewPayload, "Price.", 409, 503))
 async def preview_prepare(access: AccessDep, body: Prepare) -> Any:
     """What preparing an answer would cost. Spends nothing."""
-    return JSONResponse(await access.plan(lambda: preview_payload(_plan(access, body)[1])))
+    return await release_kinds.preview(PREPARATION, access, body)
 
 
 @router.post("/datasets/{dataset}/prepare", responses=_JOB)
 async def prepare(access: AccessDep, body: Prepare, wait: Wait = 0.0, form: Form = "shown") -> Any:
     """Spend rho once; then every explanation of this answer is free."""
-    return await _start_job(access, body, wait, form)
+    return await _start_job(PREPARATION, access, body, wait, form)
 
 
 @router.post("/datasets/{dataset}/explain/preview", responses=answers(PricedPreview, "Price.", 409, 503))
 async def preview_explain(access: AccessDep, body: PreviewExplanation) -> Any:
     """What an explanation would cost and how precise it would be. Spends nothing."""
-
-    def plan_at(rho: float) -> PlannedExplanation:
-        priced = body.model_copy(update={"rho": rho, "epsilon": None})
-        return translate.plan_explanation(access.read_only_session(), priced)
-
-    def price() -> Response:
-        planned, preview = _plan(access, body)
-        rho = _asked_rho(body, planned)
-        return JSONResponse(
-            preview_payload(preview)
-            | {
-                "levels": precision.explanation_levels(plan_at, body.prices),
-                "protection": precision.protections(preview.price.rho, access.account.budget(access.name)),
-                "tells": "",
-                "doubt": precision.explanation_doubt(plan_at, rho) if rho is not None else "",
-            }
-        )
-
-    return await access.plan(price)
+    return await release_kinds.preview(EXPLANATION, access, body)
 
 
 @router.post("/datasets/{dataset}/explain", responses=_JOB)
 async def explain(access: AccessDep, body: Explain, wait: Wait = 0.0, form: Form = "shown") -> Any:
     """Phase 3: the k conditions that matter most. Free without rho, if the answer is prepared."""
-    return await _start_job(access, body, wait, form)
+    return await _start_job(EXPLANATION, access, body, wait, form)
 
 
 @router.post("/datasets/{dataset}/story/preview", responses=answers(PricedPreview, "Price.", 409, 503))
 async def preview_story(access: AccessDep, body: PreviewStory) -> Any:
     """What a story would cost as a whole, and how precise it would be. Spends nothing: what is shown is paid
     for by `prepare`, with nested conjunctions of as many conditions as the story has levels (usually 2)."""
-    session = access.read_only_session()
-
-    def plan_at(rho: float | None) -> PlannedStory:
-        return translate.plan_story(session, body, rho)
-
-    def price() -> Response:
-        with access.dataset.keep_families_if_accepted(access.caller.name):
-            planned = translate.plan_story(session, body, body.rho, body.epsilon)
-            preview = size_limits.check_story(planned, access.server.sizes)
-            preparation = planned.plan.preparation
-            rho = None if preparation is None else preparation.rho
-            return JSONResponse(
-                preview_payload(preview)
-                | {
-                    "levels": precision.story_levels(plan_at, body.prices),
-                    "protection": precision.protections(
-                        preview.price.rho, access.account.budget(access.name)
-                    ),
-                    "tells": "",
-                    "doubt": precision.story_doubt(plan_at, rho) if rho is not None else "",
-                }
-            )
-
-    return await access.plan(price)
+    return await release_kinds.preview(STORY, access, body)
 
 
 @router.post("/datasets/{dataset}/story", responses=answers(StoryPayload, "The story.", 409, 503))
 async def story(access: AccessDep, body: TellStory) -> Any:
     """Breaks a gap down step by step. Free, if the answer is prepared for it."""
 
-    def tell() -> translate.Payload:
+    def tell() -> Response:
         with access.dataset.keep_families_if_accepted(access.caller.name):
-            return translate.show_story(access.read_only_session(), body)
+            story = STORY.plan(access, body).run()
+            return JSONResponse(payload_of(STORY, access, body, story, "shown"))
 
-    return JSONResponse(await access.plan(tell))
+    return await access.plan(tell)
 
 
 @router.post(
@@ -211,19 +178,21 @@ async def cancel(request: Request, server: ServerDep, caller: AnyCaller, job: Ow
     return await _job_response(access, job.id, "shown")
 
 
-async def _start_job(access: DatasetAccess, body: Prepare | Explain, wait: float, form: Shown) -> Response:
+async def _start_job(
+    kind: ReleaseKind, access: DatasetAccess, body: Prepare | Explain, wait: float, form: Shown
+) -> Response:
     """Plans and starts a job. A request that the plan refuses never becomes a job."""
     jobs = access.server.jobs
-    planned = await access.plan(lambda: _plan_affordable(access, body))
+    planned = await access.plan(lambda: _plan_affordable(kind, access, body))
 
     def work(task: Task) -> translate.Payload:
-        return _show(access, body, planned, access.measuring_dataset(task), form)
+        result = planned.run(access.measuring_dataset(task))
+        return payload_of(kind, access, body, result, form)
 
-    kind = "prepare" if isinstance(body, Prepare) else "explain"
     # In ρ, because the same ε could be another ρ after the declared δ changes.
     priced = body.model_copy(update={"rho": _asked_rho(body, planned)})
     request = priced.model_dump(mode="json", exclude={"epsilon"})
-    id = await run_sync(jobs.start, access.name, access.caller.name, kind, request, work)
+    id = await run_sync(jobs.start, access.name, access.caller.name, kind.name, request, work)
     if wait:
         await jobs.wait(id, wait)
         local = jobs.local(id)
@@ -239,42 +208,18 @@ def _asked_rho(body: Prepare | Explain, planned: Planned) -> float | None:
     return planned.plan.rho if isinstance(planned, PlannedPreparation) else planned.plan.terms.rho
 
 
-def _plan(access: DatasetAccess, body: Prepare | Explain) -> tuple[Planned, Preview]:
-    session, sizes = access.read_only_session(), access.server.sizes
+def _plan(kind: ReleaseKind, access: DatasetAccess, body: Prepare | Explain) -> tuple[Planned, Preview]:
     with access.dataset.keep_families_if_accepted(access.caller.name):
-        if isinstance(body, Prepare):
-            preparation = translate.plan_preparation(session, body)
-            return preparation, size_limits.check_preparation(preparation, sizes)
-        if isinstance(body, PreviewExplanation) and body.wants_precision:
-            explanation = translate.plan_for(session, body)
-        else:
-            explanation = translate.plan_explanation(session, body)
-        return explanation, size_limits.check_explanation(explanation, sizes)
+        planned = kind.plan(access, body)
+        return planned, kind.price(planned, access.server.sizes)
 
 
-def _plan_affordable(access: DatasetAccess, body: Prepare | Explain) -> Planned:
-    planned, preview = _plan(access, body)
-    if body.expected_key not in (None, planned.key):
-        raise other_plan()
+def _plan_affordable(kind: ReleaseKind, access: DatasetAccess, body: Prepare | Explain) -> Planned:
+    planned, preview = _plan(kind, access, body)
+    check_same_plan(body, planned.key)
     if not preview.price.free and preview.price.rho > 0:
         access.account.check_affordable(access.name, preview.price.rho, planned.key)
     return planned
-
-
-def _show(
-    access: DatasetAccess, body: Prepare | Explain, planned: Planned, dataset: OpenDataset | None, form: Shown
-) -> translate.Payload:
-    """Runs the plan and shows its result. Without `dataset`, only a stored or free result is possible."""
-    result = planned.run(dataset)
-    if form == "release":
-        return translate.show_release(result)
-    session = access.read_only_session()
-    if isinstance(planned, PlannedPreparation):
-        assert isinstance(result, Prepared)
-        return translate.show_preparation(session, planned.answer, result)
-    assert isinstance(body, Explain)
-    assert isinstance(result, Explanation)
-    return translate.show_explanation(session, result, access.place, body.chart_width)
 
 
 async def _job_response(access: DatasetAccess, id: str, form: Shown) -> Response:
@@ -319,10 +264,11 @@ def _has_form(result: Mapping[str, Any] | None, form: Shown) -> bool:
 
 async def _stored_result(access: DatasetAccess, job: Job, charge: float, form: Shown) -> translate.Payload:
     """A finished job's result, rebuilt from the stored release. Free."""
-    body: Prepare | Explain = (Prepare if job.kind == "prepare" else Explain).model_validate(job.request)
+    kind = _KINDS[job.kind]
+    body: Prepare | Explain = (Prepare if kind is PREPARATION else Explain).model_validate(job.request)
 
     def work() -> translate.Payload:
-        planned, _preview = _plan(access, body)
-        return _show(access, body, planned, None, form)
+        planned, _preview = _plan(kind, access, body)
+        return payload_of(kind, access, body, planned.run(), form)
 
     return await access.plan(work) | {"free": charge == 0}

@@ -13,14 +13,8 @@ from starlette.responses import JSONResponse, Response
 
 from dpxplain.errors import BadRequest, DataChanged
 from dpxplain.model.charge import Entry, HistoryPage
-from dpxplain.phases.prepare_answer import preparation_subject
-from dpxplain.results.answer import Answer
-from dpxplain.results.answers import Answers
-from dpxplain.results.discovery import Discovery, PlannedDiscovery
-from dpxplain.results.planned_query import PlannedQuery
-from dpxplain.results.price_levels import query_levels
-from dpxplain.results.quality import PlannedQuality, Quality, bought_quality
-from dpxplain.server import catalog, precision, size_limits, translate
+from dpxplain.results.quality import bought_quality
+from dpxplain.server import catalog, release_kinds, translate
 from dpxplain.server.authenticate import AnyCaller
 from dpxplain.server.bodies import (
     AnswerForm,
@@ -49,20 +43,18 @@ from dpxplain.server.history_search import search_history
 from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import answers
 from dpxplain.server.precision import PricedPreview
-from dpxplain.server.problems import not_found, other_plan
+from dpxplain.server.problems import not_found
+from dpxplain.server.release_kinds import DISCOVERY, QUALITY, QUERY, preparations_of
 from dpxplain.server.response_shapes import (
     BoughtQuality,
     ClientRelease,
     DatasetPayload,
     Datasets,
-    PreparationsOfQuery,
     ReleasePayload,
 )
-from dpxplain.wire.account_payloads import budget_payload, discovery_payload, history_payload, history_records
+from dpxplain.wire.account_payloads import budget_payload, history_payload, history_records
 from dpxplain.wire.answer_payloads import AnswerColumns
 from dpxplain.wire.fit_payloads import quality_payload
-from dpxplain.wire.payloads import preview_payload
-from dpxplain.wire.query_form import query_form
 from dpxplain.wire.shapes import (
     AnswerPayload,
     BudgetPayload,
@@ -119,54 +111,13 @@ def budget(access: AccessDep) -> Any:
 @router.post("/datasets/{dataset}/preview", responses=answers(PricedPreview, "Price.", 409, 503))
 async def preview(access: AccessDep, body: PreviewQuery) -> Any:
     """What a query would cost and how noisy its answer would be. Spends nothing."""
-
-    def plan_at(rho: float) -> PlannedQuery:
-        return access.read_only_session().plan(body.sql, rho, confidence=body.confidence)
-
-    def price() -> Response:
-        planned = _plan(access, body)
-        _check_size(access, planned)
-        form = None if planned.schema.joined else query_form(planned.statement, planned.schema)
-        rho = planned.plan.rho
-        tells, doubt = precision.query_hints(plan_at, rho)
-        return JSONResponse(
-            preview_payload(planned.preview())
-            | {
-                "form": form,
-                "levels": query_levels(plan_at, body.prices),
-                "protection": precision.protections(rho, access.account.budget(access.name)),
-                "tells": tells,
-                "doubt": doubt,
-            }
-        )
-
-    return await access.plan(price)
+    return await release_kinds.preview(QUERY, access, body)
 
 
 @router.post("/datasets/{dataset}/query", responses=_ANSWER)
 async def query(access: AccessDep, body: Ask, form: AskForm = "shown") -> Any:
     """Phase 1: a noisy answer for every declared group, for rho. Repeating the request is free."""
-
-    def show(answer: Answer | Answers) -> Response:
-        if form == "release":
-            return JSONResponse(
-                translate.show_release(answer) | {"preparations": _preparations(access, answer)}
-            )
-        session = access.read_only_session()
-        return JSONResponse(translate.show_answer(session, answer, access.place, body.chart_width, form=form))
-
-    def find_stored() -> tuple[PlannedQuery, Response | None]:
-        """The plan, and the stored answer if there is one."""
-        planned = _plan(access, body)
-        stored = planned.find()
-        if stored is None:
-            _check_size(access, planned)
-        return planned, None if stored is None else show(stored)
-
-    planned, response = await access.plan(find_stored)
-    if response is not None:
-        return response
-    return await access.measure(lambda task: show(planned.run(access.measuring_dataset(task))))
+    return await release_kinds.measure(QUERY, access, body, form)
 
 
 @router.get("/datasets/{dataset}/answers/{entry}", responses=_STORED_ANSWER)
@@ -256,33 +207,6 @@ def preparations(access: AccessDep, subject: SubjectQuery) -> Any:
     return JSONResponse(history_payload(HistoryPage(entries, None)))
 
 
-def _plan(access: DatasetAccess, body: Ask) -> PlannedQuery:
-    planned = access.read_only_session().plan(
-        body.sql, body.rho, epsilon=body.epsilon, confidence=body.confidence, population=body.population
-    )
-    if body.expected_key not in (None, planned.key):
-        raise other_plan()
-    return planned
-
-
-def _check_size(access: DatasetAccess, planned: PlannedQuery) -> None:
-    size_limits.check_groups(planned.group_count, access.server.sizes)
-    size_limits.check_values(planned.group_count, len(planned.statement.queries))
-
-
-def _preparations(access: DatasetAccess, answer: Answer | Answers) -> list[PreparationsOfQuery]:
-    """The preparations of each aggregate, so that the client need not ask for them."""
-    parts = answer.answers if isinstance(answer, Answers) else (answer,)
-    dataset = access.read_only_dataset().joining(answer.schema.joined)
-    subjects = [preparation_subject(part.statement.query, dataset) for part in parts]
-    return [
-        PreparationsOfQuery(
-            subject=subject, entries=history_records(access.ledger.preparations(access.name, subject))
-        )
-        for subject in subjects
-    ]
-
-
 def _latest_release(access: DatasetAccess, kind: str) -> ReleasePayload | None:
     latest = access.ledger.latest(access.name, kind)
     stored = None if latest is None else access.ledger.get(access.name, latest.id)
@@ -302,14 +226,14 @@ def _release_response(access: DatasetAccess, stored: tuple[Entry, str] | None) -
         with suppress(BadRequest):  # asked under other declarations
             answer = access.read_only_session().find_answer(stored[0].id)
             if answer is not None:
-                payload["preparations"] = _preparations(access, answer)
+                payload["preparations"] = preparations_of(access, answer)
     return JSONResponse(payload)
 
 
 @router.post("/datasets/{dataset}/quality/preview", responses=answers(PreviewPayload, "Price.", 409, 503))
 async def preview_quality(access: AccessDep, body: MeasureQuality) -> Any:
     """What measuring the quality would cost and how noisy its counts would be. Spends nothing."""
-    return JSONResponse(await access.plan(lambda: preview_payload(_plan_quality(access, body).preview())))
+    return await release_kinds.preview(QUALITY, access, body)
 
 
 @router.get("/datasets/{dataset}/quality", responses=answers(BoughtQuality, "The shares, or null.", 409, 503))
@@ -327,64 +251,16 @@ async def stored_quality(access: AccessDep, confidence: ConfidenceQuery = 0.95) 
 @router.post("/datasets/{dataset}/quality", responses=_QUALITY)
 async def quality(access: AccessDep, body: MeasureQuality, form: Form = "shown") -> Any:
     """Private shares of rows that are capped or left out, for rho. Repeating the request is free."""
-
-    def show(measured: Quality) -> Response:
-        if form == "release":
-            return JSONResponse(translate.show_release(measured))
-        return JSONResponse(quality_payload(measured, access.account.budget(access.name)))
-
-    def find_stored() -> tuple[PlannedQuality, Response | None]:
-        planned = _plan_quality(access, body)
-        stored = planned.find()
-        return planned, None if stored is None else show(stored)
-
-    planned, response = await access.plan(find_stored)
-    if response is not None:
-        return response
-    return await access.measure(lambda task: show(planned.run(access.measuring_dataset(task))))
+    return await release_kinds.measure(QUALITY, access, body, form)
 
 
 @router.post("/datasets/{dataset}/discover/preview", responses=answers(PreviewPayload, "Price.", 409, 503))
 async def preview_discover(access: AccessDep, body: Discover) -> Any:
     """What discovering a column's values would cost, and how many units a value needs. Spends nothing."""
-    return JSONResponse(await access.plan(lambda: preview_payload(_plan_discovery(access, body).preview())))
+    return await release_kinds.preview(DISCOVERY, access, body)
 
 
 @router.post("/datasets/{dataset}/discover", responses=_DISCOVERY)
 async def discover(access: AccessDep, body: Discover, form: Form = "shown") -> Any:
     """The values of a column that enough privacy units have, for rho and δ. Then anybody can query it."""
-
-    def show(discovery: Discovery) -> Response:
-        if form == "release":
-            return JSONResponse(translate.show_release(discovery))
-        return JSONResponse(discovery_payload(discovery, access.account.budget(access.name)))
-
-    def find_stored() -> tuple[PlannedDiscovery, Response | None]:
-        planned = _plan_discovery(access, body)
-        stored = planned.find()
-        return planned, None if stored is None else show(stored)
-
-    planned, response = await access.plan(find_stored)
-    if response is not None:
-        return response
-    return await access.measure(lambda task: show(planned.run(access.measuring_dataset(task))))
-
-
-def _plan_discovery(access: DatasetAccess, body: Discover) -> PlannedDiscovery:
-    planned = access.read_only_session().plan_discovery(
-        body.column, body.rho, epsilon=body.epsilon, delta=body.delta
-    )
-    if body.expected_key not in (None, planned.key):
-        raise other_plan()
-    if planned.find() is None:
-        planned.check(only_share=not access.caller.is_curator)
-    return planned
-
-
-def _plan_quality(access: DatasetAccess, body: MeasureQuality) -> PlannedQuality:
-    planned = access.read_only_session().plan_quality(
-        body.rho, epsilon=body.epsilon, confidence=body.confidence
-    )
-    if body.expected_key not in (None, planned.plan.key(access.dataset)):
-        raise other_plan()
-    return planned
+    return await release_kinds.measure(DISCOVERY, access, body, form)
