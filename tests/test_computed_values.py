@@ -18,8 +18,8 @@ import dpxplain as dpx
 from dpxplain.cli.command_line import app
 from dpxplain.errors import ExplanationError, QueryRefused, QuestionError
 from dpxplain.model.contrast import Verdict
+from dpxplain.model.expression import Compared, Constant, Every, Measured, Operation, Some, evaluate
 from dpxplain.model.groups import Groups
-from dpxplain.model.output_formula import AllOf, AnyOf, Calculation, Compared, Measured, Number, evaluate
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema
 from dpxplain.render.views import view_of
@@ -128,18 +128,21 @@ def test_having_says_what_it_left_out_and_where_noise_may_have_decided(owner: Se
     assert view_of(answer).lines == (first, second)
 
 
+ABOVE_5, ABOVE_9, ABOVE_50 = (Compared(">", Measured(0), Constant(limit)) for limit in (5.0, 9.5, 50.0))
+
+
 @pytest.mark.parametrize(
     ("condition", "certain"),
     [
-        (Compared(Measured(0), ">", Number(5.0)), True),
-        (Compared(Measured(0), ">", Number(9.5)), False),
-        (Compared(Measured(0), "=", Number(10.0)), False),
-        (Compared(Measured(0), "<>", Number(50.0)), True),
-        (Compared(Measured(0), "<=", Number(11.0)), True),
-        (AllOf((Compared(Measured(0), ">", Number(9.5)), Compared(Measured(0), ">", Number(50.0)))), True),
-        (AllOf((Compared(Measured(0), ">", Number(9.5)), Compared(Measured(0), ">", Number(5.0)))), False),
-        (AnyOf((Compared(Measured(0), ">", Number(9.5)), Compared(Measured(0), ">", Number(5.0)))), True),
-        (AnyOf((Compared(Measured(0), ">", Number(9.5)), Compared(Measured(0), ">", Number(50.0)))), False),
+        (ABOVE_5, True),
+        (ABOVE_9, False),
+        (Compared("=", Measured(0), Constant(10.0)), False),
+        (Compared("<>", Measured(0), Constant(50.0)), True),
+        (Compared("<=", Measured(0), Constant(11.0)), True),
+        (Every((ABOVE_9, ABOVE_50)), True),
+        (Every((ABOVE_9, ABOVE_5)), False),
+        (Some((ABOVE_9, ABOVE_5)), True),
+        (Some((ABOVE_9, ABOVE_50)), False),
     ],
 )
 def test_a_condition_is_certain_where_the_whole_interval_decides_it_alike(
@@ -207,10 +210,10 @@ def test_too_many_groups_are_refused_before_anything_is_spent(tmp_path: Path) ->
 
 
 def test_a_formula_without_a_value_is_none() -> None:
-    ratio = Calculation("/", (Measured(0), Calculation("-", (Measured(1), Number(1.0)))))
+    ratio = Operation("/", (Measured(0), Operation("-", (Measured(1), Constant(1.0)))))
     assert evaluate(ratio, [1.0, 1.0]) is None
-    assert evaluate(Calculation("log", (Number(0.0),)), []) is None
-    assert evaluate(Calculation("exp", (Number(1e6),)), []) is None
+    assert evaluate(Operation("log", (Constant(0.0),)), []) is None
+    assert evaluate(Operation("exp", (Constant(1e6),)), []) is None
 
 
 def test_the_command_line_answers_and_judges_a_computed_value(

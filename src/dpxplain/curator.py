@@ -16,9 +16,9 @@ from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.explanation.influence import FloatArray, values_without
 from dpxplain.model.contrast import Contrast
 from dpxplain.model.display import Record
+from dpxplain.model.expression import evaluate
 from dpxplain.model.grouped_pass import BIN
 from dpxplain.model.groups import Groups
-from dpxplain.model.output_formula import evaluate
 from dpxplain.model.query import VARIANCES, Aggregate, Histogram, Quantile, Query
 from dpxplain.phases.answer_query import measured_grid
 from dpxplain.phases.dataset import OpenDataset

@@ -23,8 +23,8 @@ from sqlglot import exp
 import dpxplain as dpx
 from dpxplain.errors import QueryRefused
 from dpxplain.model.column import Bin
+from dpxplain.model.expression import evaluate
 from dpxplain.model.groups import Groups
-from dpxplain.model.output_formula import evaluate
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise, VectorisedNoise
 from dpxplain.sql.parse import parse
 

@@ -11,34 +11,35 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpxplain.errors import BadRequest
+from dpxplain.model.expression import Constant, Operation, fold
 from dpxplain.privacy.formula_intervals import METHODS, estimate, interval
-from dpxplain.privacy.formulas import Constant, Expression, Leaf, NoisyPart, Operation, fold, reduce
+from dpxplain.privacy.formulas import NoisyFormula, NoisyPart, NoisyValue, leaves, reduce
 from dpxplain.privacy.intervals import NoisyMean, gaussian_interval, mean_interval, weighted_means_interval
 
 RUNS = 2000
 LEVEL = 0.95
 
 
-def op(name: str, *arguments: Expression | float) -> Expression:
-    return Operation(name, tuple(a if isinstance(a, Expression) else Constant(float(a)) for a in arguments))
+def op(name: str, *arguments: NoisyFormula | float) -> NoisyFormula:
+    return Operation(name, tuple(Constant(float(a)) if isinstance(a, int | float) else a for a in arguments))
 
 
-def total(terms) -> Expression:
+def total(terms) -> NoisyFormula:
     return joined(lambda one, other: op("+", one, other), terms)
 
 
-def counts(values, noise, scale=5.0) -> list[Leaf]:
+def counts(values, noise, scale=5.0) -> list[NoisyValue]:
     return [
-        Leaf(i, NoisyPart(v + scale * z, scale, low=0.0))
+        NoisyValue(i, NoisyPart(v + scale * z, scale, low=0.0))
         for i, (v, z) in enumerate(zip(values, noise, strict=True))
     ]
 
 
-def averages(sizes, means, noise) -> list[Leaf]:
+def averages(sizes, means, noise) -> list[NoisyValue]:
     """AVG over [0, 1] at ρ = 0.05 as Phase 1 releases it (docs/specification.md, answers)."""
     scale = 1 / math.sqrt(0.05)
     return [
-        Leaf(
+        NoisyValue(
             i,
             NoisyMean(
                 n * (m - 0.5) + scale / 2 * noise[2 * i], n + scale * noise[2 * i + 1], scale / 2, scale, 0, 1
@@ -124,9 +125,9 @@ def test_ratios_of_averages_are_covered():
 
 # -- Exact cases -------------------------------------------------------------------------------------------
 
-A, B, C = (Leaf(name, NoisyPart(value, 4.0)) for name, value in (("A", 90.0), ("B", 60.0), ("C", 45.0)))
-MEAN = Leaf("mean", NoisyMean(30.0, 200.0, 2.0, 4.0, 0.0, 1.0))
-OTHER = Leaf("other", NoisyMean(-30.0, 150.0, 2.0, 4.0, 0.0, 1.0))
+A, B, C = (NoisyValue(name, NoisyPart(value, 4.0)) for name, value in (("A", 90.0), ("B", 60.0), ("C", 45.0)))
+MEAN = NoisyValue("mean", NoisyMean(30.0, 200.0, 2.0, 4.0, 0.0, 1.0))
+OTHER = NoisyValue("other", NoisyMean(-30.0, 150.0, 2.0, 4.0, 0.0, 1.0))
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
@@ -174,7 +175,7 @@ def test_equal_formulas_have_equal_intervals(one, same):
 
 def test_a_value_that_occurs_twice_is_one_value():
     share = interval(op("/", A, op("+", A, B)), LEVEL, "image")
-    apart = interval(op("/", A, op("+", Leaf("another A", A.atom), B)), LEVEL, "image")
+    apart = interval(op("/", A, op("+", NoisyValue("another A", A.atom), B)), LEVEL, "image")
     assert share[1] - share[0] < 0.8 * (apart[1] - apart[0])
     low, high = interval(op("/", op("*", A, B), B), LEVEL, "image")  # no rule for this: a search
     assert (high - low) < 1.1 * (interval(A, 0.975)[1] - interval(A, 0.975)[0])
@@ -194,17 +195,17 @@ def test_a_ratio_has_the_interval_of_fieller(total_of_both):
 def test_a_search_finds_the_range_and_nothing_less():
     """x·(1 − x) over x in [0.2, 0.9]: from 0.09 at an end to 0.25 inside."""
     scale = 0.35 / -float(gaussian_interval(0.0, 1.0, LEVEL)[0])
-    x = Leaf("x", NoisyPart(0.55, scale))
+    x = NoisyValue("x", NoisyPart(0.55, scale))
     low, high = interval(op("*", x, op("-", 1, x)), LEVEL, "image")
     assert 0.08 <= low <= 0.09 + 1e-12
     assert 0.25 - 1e-12 <= high <= 0.26
 
 
 def test_what_is_not_defined_is_unbounded_and_says_what_it_can():
-    near_zero = Leaf("count", NoisyPart(2.0, 4.0, low=0.0))
-    either_sign = Leaf("sum", NoisyPart(2.0, 4.0))
+    near_zero = NoisyValue("count", NoisyPart(2.0, 4.0, low=0.0))
+    either_sign = NoisyValue("sum", NoisyPart(2.0, 4.0))
     assert interval(op("/", A, either_sign), LEVEL) == (-math.inf, math.inf)
-    low, high = interval(op("/", Leaf("A", NoisyPart(90.0, 4.0, low=0.0)), near_zero), LEVEL)
+    low, high = interval(op("/", NoisyValue("A", NoisyPart(90.0, 4.0, low=0.0)), near_zero), LEVEL)
     assert (low > 6.0, high) == (True, math.inf)
     low, high = interval(op("log", either_sign), LEVEL)
     assert (low, high < 3.0) == (-math.inf, True)
@@ -213,13 +214,13 @@ def test_what_is_not_defined_is_unbounded_and_says_what_it_can():
 
 
 def test_long_and_shared_formulas_are_computed_too():
-    many = [Leaf(i, NoisyPart(100.0, 3.0, low=0.0)) for i in range(3000)]
+    many = [NoisyValue(i, NoisyPart(100.0, 3.0, low=0.0)) for i in range(3000)]
     assert interval(total(many), LEVEL) == pytest.approx(
         gaussian_interval(300_000.0, 3 * math.sqrt(3000), LEVEL)
     )
     low, high = interval(op("/", many[0], total(many[:300])), LEVEL)
     assert low < 1 / 300 < high
-    doubled: Expression = op("log", A)
+    doubled: NoisyFormula = op("log", A)
     for _ in range(60):
         doubled = op("+", doubled, doubled)
     assert estimate(doubled) == pytest.approx(2.0**60 * math.log(90.0))
@@ -252,8 +253,8 @@ averaged = st.builds(
 
 
 @st.composite
-def formulas(draw) -> Expression:
-    released = [Leaf(i, draw(parts | averaged)) for i in range(3)]
+def formulas(draw) -> NoisyFormula:
+    released = [NoisyValue(i, draw(parts | averaged)) for i in range(3)]
     leaf = st.sampled_from(released) | st.builds(Constant, numbers)
     grow = st.recursive(
         leaf,
@@ -291,14 +292,14 @@ def test_more_confidence_never_means_a_narrower_image(formula, confidence, more)
 def test_the_image_holds_the_formula_at_every_point_of_its_region(formula, seed):
     """Points are drawn from each released value's own interval at the joint level; the formula is computed
     naively, in Python's floats, and skipped where it is not defined."""
-    leaves = {node.key: node.atom for node in [n for n in _nodes(reduce(formula)) if isinstance(n, Leaf)]}
-    if not leaves or any(not isinstance(key, int) for key in leaves):
+    atoms = leaves(reduce(formula))
+    if not atoms or any(not isinstance(key, int) for key in atoms):
         return
-    level = 1 - (1 - LEVEL) / len(leaves)
+    level = 1 - (1 - LEVEL) / len(atoms)
     low, high = interval(formula, LEVEL, "image")
     draw = np.random.default_rng(seed)
     for _ in range(20):
-        point = {key: _inside(atom, level, draw.random()) for key, atom in leaves.items()}
+        point = {key: _inside(atom, level, draw.random()) for key, atom in atoms.items()}
         try:
             value = fold(formula, lambda leaf, at=point: at[leaf.key], float, _naive)
         except (ZeroDivisionError, ValueError, OverflowError, KeyError):
@@ -306,14 +307,6 @@ def test_the_image_holds_the_formula_at_every_point_of_its_region(formula, seed)
         if math.isfinite(value):
             slack = 1e-9 * (1 + abs(value))
             assert low - slack <= value <= high + slack
-
-
-def _nodes(root):
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        waiting.extend(getattr(node, "arguments", ()))
 
 
 def _inside(atom, level, share) -> float:

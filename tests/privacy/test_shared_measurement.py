@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 import dpxplain as dpx
+from dpxplain.model.expression import Operation
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.release import AnswersRelease
 from dpxplain.model.schema import Schema
@@ -23,7 +24,7 @@ from dpxplain.phases.answer_query import plan_queries, plan_query
 from dpxplain.phases.assess_question import group_estimates
 from dpxplain.phases.shared_measurement import SharedMeasurement
 from dpxplain.privacy.formula_intervals import interval
-from dpxplain.privacy.formulas import Leaf, NoisyPart, Operation
+from dpxplain.privacy.formulas import NoisyPart, NoisyValue
 from dpxplain.privacy.measured_parts import AskedColumn, CountPrecision, allocate
 from dpxplain.privacy.mechanisms import gaussian as gaussian_module
 from dpxplain.privacy.mechanisms.noise import authorise
@@ -404,8 +405,8 @@ def test_a_difference_has_the_scale_of_what_its_terms_do_not_share(tmp_path: Pat
 
 def test_a_count_twice_over_is_not_two_counts() -> None:
     noise = (("rows", 3.0), ("values", 4.0))
-    a = Leaf("A", NoisyPart(200.0, 5.0, noise=noise))
-    b = Leaf("B", NoisyPart(100.0, 3.0, noise=(("rows", 3.0),)))
+    a = NoisyValue("A", NoisyPart(200.0, 5.0, noise=noise))
+    b = NoisyValue("B", NoisyPart(100.0, 3.0, noise=(("rows", 3.0),)))
     low, high = interval(Operation("-", (a, b)), 0.95)
     assert (high - low) / 2 == pytest.approx(4.0 * 1.959964, rel=1e-6)
 

@@ -47,7 +47,9 @@ def answer(session: dpx.Session) -> dpx.Answer:
 
 
 def code_of(table: dpx.Explanation) -> tuple[str, list[str]]:
-    code = explain_code(Place("session", ()), SQL, 1, table.request, several=False)
+    code = explain_code(
+        Place("session", ()), SQL, 1, table.request, table.question.answer.schema, several=False
+    )
     return code["python"], shlex.split(code["cli"].splitlines()[1])
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dpxplain.model.output_formula import (
-    AllOf,
-    Calculation,
+from dpxplain.model.expression import (
     Compared,
-    Condition,
-    Formula,
+    Constant,
+    Every,
     Measured,
-    Number,
+    Operation,
+    OutputCondition,
+    OutputFormula,
 )
 from dpxplain.model.query import (
     Aggregate,
@@ -94,25 +94,25 @@ def value(output: Output, aggregates: list[str]) -> str:
     return text if output.digits is None else f"ROUND({text}, {output.digits})"
 
 
-def formula(node: Formula, aggregates: list[str]) -> str:
+def formula(node: OutputFormula, aggregates: list[str]) -> str:
     match node:
         case Measured(number):
             return aggregates[number]
-        case Number(number):
+        case Constant(number):
             return repr(number)
-        case Calculation("neg", (part,)):
+        case Operation("neg", (part,)):
             return f"(- {formula(part, aggregates)})"
-        case Calculation("log" | "exp" as function, (part,)):
+        case Operation("log" | "exp" as function, (part,)):
             return f"{'LN' if function == 'log' else 'EXP'}({formula(part, aggregates)})"
-        case Calculation(operator, (left, right)):
+        case Operation(operator, (left, right)):
             return f"({formula(left, aggregates)} {operator} {formula(right, aggregates)})"
     raise AssertionError(node)
 
 
-def having(node: Condition, aggregates: list[str]) -> str:
+def having(node: OutputCondition, aggregates: list[str]) -> str:
     if isinstance(node, Compared):
         return f"{formula(node.left, aggregates)} {node.operator} {formula(node.right, aggregates)}"
-    word = " AND " if isinstance(node, AllOf) else " OR "
+    word = " AND " if isinstance(node, Every) else " OR "
     return "(" + word.join(having(part, aggregates) for part in node.parts) + ")"
 
 

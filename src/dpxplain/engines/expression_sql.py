@@ -18,7 +18,6 @@ from dpxplain.model.dates import position
 from dpxplain.model.derivation import Inference
 from dpxplain.model.expression import (
     Among,
-    Arithmetic,
     Call,
     Case,
     Cast,
@@ -31,6 +30,7 @@ from dpxplain.model.expression import (
     Expression,
     Like,
     Missing,
+    Operation,
     Opposite,
     Reference,
     Shifted,
@@ -67,7 +67,7 @@ class ExpressionSQL:
                 return self._declared(column, self.schema.columns[column])
             case Constant(value):
                 return self._constant(value)
-            case Arithmetic():
+            case Operation():
                 return self._arithmetic(node)
             case Compared(operator, left, right):
                 return f"({self.render(left)} {operator} {self.render(right)})"
@@ -111,8 +111,8 @@ class ExpressionSQL:
         self.inference = before
         return f"CASE {' '.join(steps)}{end} END"
 
-    def _arithmetic(self, node: Arithmetic) -> str:
-        left, right = self.render(node.left), self.render(node.right)
+    def _arithmetic(self, node: Operation[Expression]) -> str:
+        left, right = map(self.render, node.operands)
         match node.operator:
             case "+" | "-":
                 return f"({left} {node.operator} {right})"
@@ -122,10 +122,11 @@ class ExpressionSQL:
                 return f"({self.dialect.factor(left)} / NULLIF({self.dialect.factor(right)}, 0))"
             case "%":
                 return self.dialect.remainder(left, f"NULLIF({right}, 0)", self._is_whole(node))
+        raise AssertionError(node.operator)
 
-    def _is_whole(self, node: Arithmetic) -> bool:
+    def _is_whole(self, node: Operation[Expression]) -> bool:
         """Whether both sides are whole numbers that 64 bits hold."""
-        sides = [self.inference.domain(side) for side in (node.left, node.right)]
+        sides = [self.inference.domain(side) for side in node.operands]
         return all(side.is_whole and max(map(abs, side.ends)) < LARGEST_WHOLE for side in sides)
 
     def _shifted(self, node: Shifted) -> str:

@@ -77,11 +77,8 @@ def either(*columns: str) -> Either:
     return Either(columns)
 
 
-_BY_NAME: dict[str, Callable[..., Recipe | Either]] = {
-    "ranges": ranges,
-    "thresholds": thresholds,
-    "differs": differs,
-    "either": either,
+RECIPES: dict[str, Callable[..., Recipe | Either]] = {
+    make.__name__: make for make in (ranges, thresholds, differs, either)
 }
 
 
@@ -104,7 +101,24 @@ def read(text: str, schema: Schema) -> str | Recipe | Either:
     """
     name, _, listed = text.partition(":")
     columns = columns_named(listed, schema) if listed else []
-    return _BY_NAME[name](*columns) if name in _BY_NAME and (columns or name != "either") else text
+    return RECIPES[name](*columns) if name in RECIPES and (columns or name != "either") else text
+
+
+def python_code(text: str, schema: Schema) -> str:
+    """What Python code passes as a predicate: a recipe as the call that makes it, a SQL condition quoted.
+
+    >>> schema = Schema.load({"table": {"name": "t"}, "privacy": {"rho": 1},
+    ...     "columns": {"age": {"edges": [0, 30, 60]}}})
+    >>> for text in ("ranges:age", "differs", "age > 3"):
+    ...     print(python_code(text, schema))
+    dpx.ranges('age')
+    dpx.differs()
+    'age > 3'
+    """
+    recipe = read(text, schema)
+    if isinstance(recipe, str):
+        return repr(text)
+    return f"dpx.{recipe.name}({', '.join(map(repr, recipe.columns))})"
 
 
 def columns_named(text: str, schema: Schema) -> list[str]:
@@ -119,7 +133,7 @@ def library_recipe(recipe: Recipe | Either) -> Recipe | Either | None:
     and others for the engine. So only recipes of this module are used.
     """
     columns = plain_texts(recipe.columns)
-    make = _BY_NAME.get(plain(recipe.name)) if isinstance(recipe.name, str) else None
+    make = RECIPES.get(plain(recipe.name)) if isinstance(recipe.name, str) else None
     if make is None or columns is None:
         return None
     fresh = make(*columns)

@@ -17,8 +17,9 @@ from typing import Self
 from dpxplain.model.column import LARGEST_BOUND, Column
 from dpxplain.model.dates import midnight
 from dpxplain.model.expression import (
+    FLIPPED,
+    OPPOSITES,
     Among,
-    Arithmetic,
     Call,
     Case,
     Cast,
@@ -31,10 +32,12 @@ from dpxplain.model.expression import (
     Expression,
     Like,
     Missing,
+    Operation,
     Opposite,
     Reference,
     Shifted,
     Some,
+    Value,
     sql_literal,
     sql_of,
 )
@@ -58,8 +61,6 @@ from dpxplain.model.value_domain import (
 )
 
 _BOOLEANS = ValueDomain("boolean", (False, True))
-_OPPOSITES = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "="}
-_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
 
 
 class UnknownDomain(Exception):
@@ -73,7 +74,7 @@ class UnknownDomain(Exception):
 def infer(node: Expression, columns: Mapping[str, Column]) -> ValueDomain:
     """The domain of an expression over declared columns.
 
-    >>> infer(Arithmetic("*", Reference("price"), Constant(2)), {"price": Column(bounds=(0, 50))})
+    >>> infer(Operation("*", (Reference("price"), Constant(2))), {"price": Column(bounds=(0, 50))})
     ValueDomain(kind='number', values=None, low=0.0, high=100.0, step=None)
     """
     return Inference.of(columns).domain(node)
@@ -132,7 +133,7 @@ class Inference:
                 return ValueDomain("null", ()) if value is None else listed(kind_of(value), [value])
             case Reference(column):
                 return self.columns[column]
-            case Arithmetic():
+            case Operation():
                 return self._arithmetic(node)
             case Compared() | Among() | Like() | Missing() | Opposite() | Every() | Some():
                 self._check_condition(node)
@@ -167,14 +168,15 @@ class Inference:
             raise UnknownDomain(node, f"{text} is not a number.", hints.get(domain.kind, "Use numbers here."))
         return domain
 
-    def _arithmetic(self, node: Arithmetic) -> ValueDomain:
-        kinds = {self.domain(node.left).kind, self.domain(node.right).kind}
+    def _arithmetic(self, node: Operation[Expression]) -> ValueDomain:
+        first, last = node.operands
+        kinds = {self.domain(first).kind, self.domain(last).kind}
         if kinds <= {"date", "timestamp"}:
-            days = sql_of(DateDiff("day", node.right, node.left))
+            days = sql_of(DateDiff("day", last, first))
             raise UnknownDomain(
                 node, f"{sql_of(node)} is a span of time, not a number.", f"Write {days}, or another unit."
             )
-        left, right = self._number(node.left), self._number(node.right)
+        left, right = self._number(first), self._number(last)
         match node.operator:
             case "+" | "-" as operator:
                 function = add if operator == "+" else sub
@@ -189,11 +191,12 @@ class Inference:
                 return self._quotient(node, left, right)
             case "%":
                 return self._remainder(node, left, right)
+        raise AssertionError(node.operator)
 
-    def _quotient(self, node: Arithmetic, left: ValueDomain, right: ValueDomain) -> ValueDomain:
+    def _quotient(self, node: Operation[Expression], left: ValueDomain, right: ValueDomain) -> ValueDomain:
         pieces = [piece for piece in without_zero(right) if not piece.is_empty]
         if not pieces:
-            divisor = sql_of(node.right)
+            divisor = sql_of(node.operands[1])
             if right.values is not None:
                 raise UnknownDomain(node, f"{divisor} is always 0, so the result is NULL.", "Leave it out.")
             problem = f"{divisor} can be close to 0, so the result of the division has no limit."
@@ -205,7 +208,7 @@ class Inference:
         ]
         return joined(quotients)
 
-    def _remainder(self, node: Arithmetic, left: ValueDomain, right: ValueDomain) -> ValueDomain:
+    def _remainder(self, node: Operation[Expression], left: ValueDomain, right: ValueDomain) -> ValueDomain:
         if right.values is not None:
             [divisors] = without_zero(right)
             if divisors.is_empty:
@@ -291,7 +294,7 @@ class Inference:
             case Compared(operator, Reference(column), Constant(value)):
                 return self._narrowed(column, operator, value)
             case Compared(operator, Constant(value), Reference(column)):
-                return self._narrowed(column, _FLIPPED[operator], value)
+                return self._narrowed(column, FLIPPED[operator], value)
         return self
 
     def unless(self, condition: Expression) -> Inference:
@@ -305,7 +308,7 @@ class Inference:
             case Opposite(part):
                 return self.where(part)
             case Compared(operator, left, right):
-                return self.where(Compared(_OPPOSITES[operator], left, right))  # type: ignore[arg-type]
+                return self.where(Compared(OPPOSITES[operator], left, right))
         return self
 
     def _narrowed(self, column: str, operator: str, value: object) -> Inference:
@@ -358,7 +361,7 @@ class Inference:
             if isinstance(part, Reference) and isinstance(constant, Constant):
                 self._check_declared(part, constant)
 
-    def _check_declared(self, reference: Reference, constant: Constant) -> None:
+    def _check_declared(self, reference: Reference, constant: Constant[Value | None]) -> None:
         declared = self.columns[reference.column].values
         if declared is None or not isinstance(constant.value, str) or constant.value in declared:
             return

@@ -1,19 +1,25 @@
-"""Expressions over one row's declared values, as a frozen tree that prints as canonical SQL.
+"""Expressions and formulas: one frozen tree, whose leaves say what is computed with.
 
-A derived column is such an expression, declared by the curator or written in a query. `sql/` parses
-expressions, `derivation` infers their domains, and an engine evaluates them.
+An `Expression` computes with one row's columns (`Reference`) and prints as canonical SQL. A derived column is
+such an expression, declared by the curator or written in a query. `sql/` parses expressions, `derivation`
+infers their domains, and an engine evaluates them.
+
+A formula has arithmetic only. The leaves of an `OutputFormula` are the values of a statement's aggregates
+(`Measured`), those of `privacy.formulas` are noisy values. Formulas and HAVING are post-processing: they cost
+nothing and are not part of a query's identity.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 Value = str | int | float | bool | date | datetime
-ArithmeticOperator = Literal["+", "-", "*", "/", "%"]
+ArithmeticOperator = Literal["+", "-", "*", "/", "%", "neg", "exp", "log"]
 ComparisonOperator = Literal["=", "<>", "<", "<=", ">", ">="]
 Target = Literal["DOUBLE", "BIGINT", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP"]
 Part = Literal["year", "quarter", "month", "week", "day", "dow", "isodow", "doy", "hour", "minute", "second"]
@@ -36,8 +42,59 @@ Function = Literal[
     "upper",
 ]
 
-# How tightly each kind of expression binds, for parentheses.
-_OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT, _ATOM = range(7)
+OPPOSITES: dict[ComparisonOperator, ComparisonOperator] = {
+    "=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"
+}  # fmt: skip
+FLIPPED: dict[ComparisonOperator, ComparisonOperator] = {
+    "=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="
+}  # fmt: skip
+"""The comparison with its sides exchanged."""
+
+# Text, and how tightly its outermost operator binds, for parentheses.
+Text = tuple[str, int]
+_OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT, _SIGN, ATOM = range(8)
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True)
+class Constant(Generic[T_co]):
+    value: T_co
+
+
+@dataclass(frozen=True)
+class Operation(Generic[T_co]):
+    """Expressions have + - * / and %; formulas have + - * / neg exp and log, of which the last three take one
+    operand. In a row, division by zero gives NULL, and so does its remainder.
+    """
+
+    operator: ArithmeticOperator
+    operands: tuple[T_co, ...]
+
+
+@dataclass(frozen=True)
+class Compared(Generic[T_co]):
+    operator: ComparisonOperator
+    left: T_co
+    right: T_co
+
+
+@dataclass(frozen=True)
+class Every(Generic[T_co]):
+    """All parts, joined by AND."""
+
+    parts: tuple[T_co, ...]
+
+
+@dataclass(frozen=True)
+class Some(Generic[T_co]):
+    """At least one part: joined by OR."""
+
+    parts: tuple[T_co, ...]
+
+
+# -- Expressions over one row's columns --------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -45,27 +102,6 @@ class Reference:
     """The value of a declared column: clamped to its bounds, NULL if it is undeclared."""
 
     column: str
-
-
-@dataclass(frozen=True)
-class Constant:
-    value: Value | None
-
-
-@dataclass(frozen=True)
-class Arithmetic:
-    """Division by zero gives NULL, and so does its remainder."""
-
-    operator: ArithmeticOperator
-    left: Expression
-    right: Expression
-
-
-@dataclass(frozen=True)
-class Compared:
-    operator: ComparisonOperator
-    left: Expression
-    right: Expression
 
 
 @dataclass(frozen=True)
@@ -95,20 +131,6 @@ class Opposite:
     """NOT part."""
 
     part: Expression
-
-
-@dataclass(frozen=True)
-class Every:
-    """All parts, joined by AND."""
-
-    parts: tuple[Expression, ...]
-
-
-@dataclass(frozen=True)
-class Some:
-    """At least one part: joined by OR."""
-
-    parts: tuple[Expression, ...]
 
 
 @dataclass(frozen=True)
@@ -165,15 +187,15 @@ class Shifted:
 
 Expression = (
     Reference
-    | Constant
-    | Arithmetic
-    | Compared
+    | Constant[Value | None]
+    | Operation["Expression"]
+    | Compared["Expression"]
+    | Every["Expression"]
+    | Some["Expression"]
     | Among
     | Like
     | Missing
     | Opposite
-    | Every
-    | Some
     | Case
     | Call
     | Cast
@@ -184,15 +206,108 @@ Expression = (
 )
 
 
-def sql_of(node: Expression) -> str:
-    """The expression as canonical SQL, which is also the name of a derived column in a query.
+# -- Formulas over values of other kinds -------------------------------------------------------------------
 
-    >>> sql_of(Case(((Compared(">", Reference("delay"), Constant(15)), Constant(1)),), Constant(0)))
-    'CASE WHEN delay > 15 THEN 1 ELSE 0 END'
-    >>> sql_of(Arithmetic("*", Arithmetic("+", Reference("a"), Reference("b")), Constant(2)))
-    '(a + b) * 2'
+
+@dataclass(frozen=True)
+class Measured:
+    """The value of one of the statement's aggregates, by its number."""
+
+    aggregate: int
+
+
+OutputFormula = Measured | Constant[float] | Operation["OutputFormula"]
+OutputCondition = Compared[OutputFormula] | Every["OutputCondition"] | Some["OutputCondition"]
+
+
+def fold(
+    formula: Any,
+    leaf: Callable[[Any], T],
+    number: Callable[[float], T],
+    operate: Callable[[ArithmeticOperator, Sequence[T]], T],
+) -> T:
+    """The formula computed in any algebra: floats, spans, linear forms, text.
+
+    Without recursion and once per shared node: `sum` over a thousand groups is a thousand nodes deep.
+
+    >>> half = Operation("/", (Measured(0), Constant(2.0)))
+    >>> fold(half, leaf=str, number=str, operate=lambda operator, texts: f" {operator} ".join(texts))
+    'Measured(aggregate=0) / 2.0'
     """
-    return _print(node)[0]
+    done: dict[int, T] = {}
+    for node in walk(formula):
+        match node:
+            case Constant(value):
+                done[id(node)] = number(value)
+            case Operation(operator, operands):
+                done[id(node)] = operate(operator, [done[id(operand)] for operand in operands])
+            case _:
+                done[id(node)] = leaf(node)
+    return done[id(formula)]
+
+
+def applied(
+    operator: ArithmeticOperator, operands: Sequence[T], exp: Callable[[T], Any], log: Callable[[T], Any]
+) -> Any:
+    """The result for operands of any type that has + - * / and a sign."""
+    first, last = operands[0], operands[-1]
+    number: Any = first
+    match operator:
+        case "+":
+            return number + last
+        case "-":
+            return number - last
+        case "*":
+            return number * last
+        case "/":
+            return number / last
+        case "neg":
+            return -number
+        case "exp":
+            return exp(first)
+        case "log":
+            return log(first)
+    raise AssertionError(operator)
+
+
+def evaluate(formula: OutputFormula, values: Sequence[float | None]) -> float | None:
+    """The formula at plain numbers; None where it is not defined.
+
+    >>> half = Operation("/", (Measured(0), Measured(1)))
+    >>> evaluate(half, [1.0, 2.0]), evaluate(half, [1.0, 0.0]), evaluate(half, [None, 2.0])
+    (0.5, None, None)
+    """
+
+    def operate(operator: ArithmeticOperator, operands: Sequence[float | None]) -> float | None:
+        if None in operands:
+            return None
+        try:
+            result: float = applied(operator, operands, math.exp, math.log)  # type: ignore[arg-type]
+        except (ZeroDivisionError, ValueError, OverflowError):
+            return None
+        return result if math.isfinite(result) else None
+
+    def measured(leaf: Measured) -> float | None:
+        return values[leaf.aggregate]
+
+    return fold(formula, measured, lambda value: value, operate)
+
+
+def aggregates_of(part: OutputFormula | OutputCondition) -> set[int]:
+    """The numbers of the aggregates that a formula or condition uses."""
+    return {node.aggregate for node in walk(part) if isinstance(node, Measured)}
+
+
+def renumbered(formula: OutputFormula, numbers: Sequence[int]) -> OutputFormula:
+    """The formula over other aggregates: the i-th becomes numbers[i]."""
+
+    def operate(operator: ArithmeticOperator, operands: Sequence[OutputFormula]) -> OutputFormula:
+        return Operation(operator, tuple(operands))
+
+    return fold(formula, lambda leaf: Measured(numbers[leaf.aggregate]), Constant, operate)
+
+
+# -- Looking into a tree -----------------------------------------------------------------------------------
 
 
 def columns_of(node: Expression) -> set[str]:
@@ -200,20 +315,31 @@ def columns_of(node: Expression) -> set[str]:
     return {part.column for part in walk(node) if isinstance(part, Reference)}
 
 
-def walk(node: Expression) -> Iterator[Expression]:
-    """The expression and everything inside it."""
-    yield node
-    for part in children(node):
-        yield from walk(part)
+def walk(root: Any) -> list[Any]:
+    """Every node once, operands first; without recursion."""
+    ordered: list[Any] = []
+    seen: set[int] = set()
+    waiting = [(root, False)]
+    while waiting:
+        node, is_ready = waiting.pop()
+        if is_ready:
+            ordered.append(node)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            waiting.append((node, True))
+            waiting.extend((part, False) for part in reversed(children(node)))
+    return ordered
 
 
-def children(node: Expression) -> tuple[Expression, ...]:
-    """The expressions directly inside one."""
+def children(node: Any) -> tuple[Any, ...]:
+    """The nodes directly inside one; () for a leaf."""
     match node:
-        case Reference() | Constant():
-            return ()
-        case Arithmetic(_, left, right) | Compared(_, left, right):
+        case Operation(_, operands):
+            return operands
+        case Compared(_, left, right):
             return left, right
+        case Every(parts) | Some(parts):
+            return parts
         case Among(part, values):
             return part, *values
         case Like(part) | Missing(part) | Opposite(part) | Cast(part) | Shifted(part):
@@ -222,31 +348,103 @@ def children(node: Expression) -> tuple[Expression, ...]:
             return (part,)
         case DateDiff(_, start, end):
             return start, end
-        case Every(parts) | Some(parts):
-            return parts
         case Call(_, arguments):
             return arguments
         case Case(branches, otherwise):
             inner = tuple(part for branch in branches for part in branch)
             return inner if otherwise is None else (*inner, otherwise)
+    return ()
 
 
-def _print(node: Expression) -> tuple[str, int]:
-    """The text, and how tightly its outermost operator binds."""
+# -- Trees as text -----------------------------------------------------------------------------------------
+
+FORMULA_FUNCTIONS: dict[ArithmeticOperator, str] = {"exp": "EXP", "log": "LN"}
+
+
+def formula_text(formula: OutputFormula, names: Sequence[str]) -> str:
+    """The formula as SQL; `names` are those of the aggregates.
+
+    >>> gap = Operation("-", (Measured(0), Measured(1)))
+    >>> formula_text(Operation("/", (gap, Constant(2.0))), ["AVG(x)", "AVG(y)"])
+    '(AVG(x) - AVG(y)) / 2'
+    """
+
+    def name(leaf: Measured) -> Text:
+        return names[leaf.aggregate], ATOM
+
+    return fold(formula, name, number_text, operation_text)[0]
+
+
+def condition_text(condition: OutputCondition, names: Sequence[str]) -> str:
+    """The condition as SQL."""
+    match condition:
+        case Compared(operator, left, right):
+            return f"{formula_text(left, names)} {operator} {formula_text(right, names)}"
+        case Every(parts):
+            return " AND ".join(
+                f"({condition_text(p, names)})" if isinstance(p, Some) else condition_text(p, names)
+                for p in parts
+            )
+        case Some(parts):
+            return " OR ".join(condition_text(part, names) for part in parts)
+
+
+def number_text(value: float) -> Text:
+    """A constant in a formula."""
+    return f"{value:.12g}", _SIGN if value < 0 else ATOM
+
+
+def operation_text(
+    operator: ArithmeticOperator,
+    operands: Sequence[Text],
+    functions: Mapping[ArithmeticOperator, str] = FORMULA_FUNCTIONS,
+) -> Text:
+    """An operation in a formula, from the texts of its operands."""
+    if operator in functions:
+        return f"{functions[operator]}({operands[0][0]})", ATOM
+    if operator == "neg":
+        return f"-{_bound(operands[0], ATOM)}", _SIGN
+    # The right side of - needs parentheses if it is a sum, and that of / if it is a sum or a product.
+    return _two_sided(operator, operands, right_is_open=operator in "+*")
+
+
+def _two_sided(operator: ArithmeticOperator, operands: Sequence[Text], *, right_is_open: bool) -> Text:
+    """The operator between its operands; an open right side may have an operator that binds as tightly."""
+    level = _SUM if operator in "+-" else _PRODUCT
+    right = _bound(operands[1], level if right_is_open else level + 1)
+    return f"{_bound(operands[0], level)} {operator} {right}", level
+
+
+def _bound(text: Text, level: int) -> str:
+    """The text of an operand, in parentheses where it binds less tightly than its surroundings."""
+    return text[0] if text[1] >= level else f"({text[0]})"
+
+
+def sql_of(node: Expression) -> str:
+    """The expression as canonical SQL, which is also the name of a derived column in a query.
+
+    >>> sql_of(Case(((Compared(">", Reference("delay"), Constant(15)), Constant(1)),), Constant(0)))
+    'CASE WHEN delay > 15 THEN 1 ELSE 0 END'
+    >>> sql_of(Operation("*", (Operation("+", (Reference("a"), Reference("b"))), Constant(2))))
+    '(a + b) * 2'
+    """
+    return _print(node)[0]
+
+
+def _print(node: Expression) -> Text:
     match node:
         case Reference(column):
-            return sql_name(column), _ATOM
+            return sql_name(column), ATOM
         case Constant(value):
             if value is None:
-                return "NULL", _ATOM
+                return "NULL", ATOM
             text = repr(value) if isinstance(value, float) else sql_literal(value)  # to the last digit
-            return text, _PRODUCT if text.startswith("-") else _ATOM
-        case Arithmetic(operator, left, right):
-            level = _SUM if operator in "+-" else _PRODUCT
-            return f"{_inside(left, level)} {operator} {_inside(right, level + 1)}", level
+            return text, _PRODUCT if text.startswith("-") else ATOM
+        case Operation(operator, operands):
+            return _two_sided(operator, [_print(operand) for operand in operands], right_is_open=False)
         case Shifted(part, amount, unit):
-            operator = "-" if amount < 0 else "+"
-            return f"{_inside(part, _SUM)} {operator} INTERVAL '{abs(amount)}' {unit.upper()}", _SUM
+            sign = "-" if amount < 0 else "+"
+            return f"{_inside(part, _SUM)} {sign} INTERVAL '{abs(amount)}' {unit.upper()}", _SUM
         case Compared(operator, left, right):
             return f"{_inside(left, _SUM)} {operator} {_inside(right, _SUM)}", _COMPARISON
         case Among(part, values):
@@ -262,7 +460,7 @@ def _print(node: Expression) -> tuple[str, int]:
             return " AND ".join(_inside(part, _NOT) for part in parts), _AND
         case Some(parts):
             return " OR ".join(_inside(part, _AND) for part in parts), _OR
-    return _print_call(node), _ATOM
+    return _print_call(node), ATOM
 
 
 def _print_call(node: Expression) -> str:
@@ -285,9 +483,7 @@ def _print_call(node: Expression) -> str:
 
 
 def _inside(node: Expression, level: int) -> str:
-    """The text of an operand, in parentheses where it binds less tightly than its surroundings."""
-    text, own = _print(node)
-    return text if own >= level else f"({text})"
+    return _bound(_print(node), level)
 
 
 def _listed(nodes: tuple[Expression, ...]) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 
 from dpxplain.errors import QueryRefused, QuestionError
 from dpxplain.model.caching import cached_property
-from dpxplain.model.output_formula import Formula
+from dpxplain.model.expression import OutputFormula
 from dpxplain.model.possible_groups import BoolArray, possible_groups
 from dpxplain.model.query import Output, Presentation, Query
 from dpxplain.model.schema import Bin, Column, DomainValue, Schema, label
@@ -125,7 +125,7 @@ class Groups:
     def arranged(
         self,
         presentation: Presentation,
-        values: Callable[[Formula], Sequence[float]],
+        values: Callable[[OutputFormula], Sequence[float]],
         among: Iterable[int] | None = None,
     ) -> list[int]:
         """The groups after ORDER BY and LIMIT, which act on the noisy `values`.

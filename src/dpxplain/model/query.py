@@ -12,10 +12,10 @@ from datetime import date, datetime
 from typing import Any, Literal, get_args
 
 from dpxplain.errors import InternalError
-from dpxplain.model.output_formula import (
-    Condition,
-    Formula,
+from dpxplain.model.expression import (
     Measured,
+    OutputCondition,
+    OutputFormula,
     aggregates_of,
     condition_text,
     formula_text,
@@ -145,7 +145,7 @@ class Histogram(Aggregate):
 class OrderKey:
     """`output` is a position in the SELECT list, counted from 0, or a formula that is not selected."""
 
-    output: int | Formula
+    output: int | OutputFormula
     descending: bool = False
 
 
@@ -164,11 +164,11 @@ class Output:
     name: str
     column: str | None  # None for a value
     aggregate: int = 0  # which one of the statement's aggregates, if it is one
-    formula: Formula | None = None  # for a value that is not just one aggregate
+    formula: OutputFormula | None = None  # for a value that is not just one aggregate
     digits: int | None = None  # from ROUND(...)
 
     @property
-    def value(self) -> Formula:
+    def value(self) -> OutputFormula:
         """The formula that the column shows for each group; only for values, not for group-by columns."""
         return Measured(self.aggregate) if self.formula is None else self.formula
 
@@ -180,7 +180,7 @@ class Presentation:
     outputs: tuple[Output, ...]
     order: tuple[OrderKey, ...] = ()
     limit: int | None = None
-    having: Condition | None = None
+    having: OutputCondition | None = None
 
     @property
     def values(self) -> tuple[Output, ...]:
@@ -251,7 +251,7 @@ class Statement:
         having = self.presentation.having
         return "" if having is None else condition_text(having, self.aggregate_names)
 
-    def text_of(self, formula: Formula) -> str:
+    def text_of(self, formula: OutputFormula) -> str:
         """A formula over the aggregates as SQL."""
         return formula_text(formula, self.aggregate_names)
 

@@ -15,20 +15,18 @@ from itertools import count
 import numpy as np
 
 from dpxplain.errors import BadRequest
+from dpxplain.model.expression import ArithmeticOperator, Operation, applied, fold, walk
 from dpxplain.privacy.formulas import (
     Atom,
-    Expression,
+    NoisyFormula,
     NoisyImage,
     NoisyPart,
     NoisyRatio,
-    Operation,
-    fold,
     leaves,
     linear,
     reduce,
     repeats,
     share_noise,
-    walk,
 )
 from dpxplain.privacy.interval_arithmetic import LARGEST, Span, constant, variable
 from dpxplain.privacy.intervals import (
@@ -64,7 +62,7 @@ def check_method(method: str) -> str:
     return method
 
 
-def estimate(expression: Expression) -> float:
+def estimate(expression: NoisyFormula) -> float:
     """The formula at the released values, each clamped to its a-priori bounds. Never NaN.
 
     x/0 and log 0 are infinite; 0/0, ∞ − ∞ and 0 × ∞ count as 0, and their interval is unbounded.
@@ -72,7 +70,7 @@ def estimate(expression: Expression) -> float:
     return _estimate(reduce(expression))
 
 
-def interval(expression: Expression, confidence: float, method: str = DEFAULT_METHOD) -> Interval:
+def interval(expression: NoisyFormula, confidence: float, method: str = DEFAULT_METHOD) -> Interval:
     """The interval of the formula's true value; it contains the estimate.
 
     - `image`: the range of the formula over a box that holds the true values with probability `confidence`.
@@ -86,8 +84,8 @@ def interval(expression: Expression, confidence: float, method: str = DEFAULT_ME
     - `auto`: `image`, except that weighted sums of averages that share no noise get a question's interval
       (`weighted_means_interval`).
 
-    >>> from dpxplain.privacy.formulas import Leaf
-    >>> a, b = Leaf("A", NoisyPart(200.0, 2.0)), Leaf("B", NoisyPart(100.0, 2.0))
+    >>> from dpxplain.privacy.formulas import NoisyValue
+    >>> a, b = NoisyValue("A", NoisyPart(200.0, 2.0)), NoisyValue("B", NoisyPart(100.0, 2.0))
     >>> for method in METHODS:
     ...     low, high = interval(Operation("/", (a, b)), 0.95, method)
     ...     print(f"{method:9} {low:.3f} {high:.3f}")
@@ -105,7 +103,7 @@ def interval(expression: Expression, confidence: float, method: str = DEFAULT_ME
     return min(low, at), max(high, at)
 
 
-def _sum_of_means(expression: Expression, confidence: float) -> Interval | None:
+def _sum_of_means(expression: NoisyFormula, confidence: float) -> Interval | None:
     """`weighted_means_interval` if the formula is a weighted sum of averages that share no noise, or None."""
     form, atoms = linear(expression), leaves(expression)
     if form is None or not form.weights:
@@ -121,7 +119,7 @@ def _sum_of_means(expression: Expression, confidence: float) -> Interval | None:
 # -- Image -------------------------------------------------------------------------------------------------
 
 
-def _image(formula: Expression, confidence: float) -> Interval:
+def _image(formula: NoisyFormula, confidence: float) -> Interval:
     atoms = leaves(formula)
     level = min(1.0 - (1.0 - confidence) / max(1, len(atoms)), _HIGHEST_LEVEL)
     sides = [_side(atom, level) for atom in atoms.values()]
@@ -195,27 +193,14 @@ def _ratio_side(ratio: NoisyRatio, confidence: float) -> Interval:
     return slope(min(starts)), slope(max(ends))
 
 
-def _span(formula: Expression, atoms: Mapping[Hashable, Atom], box: FloatArray, *, slopes: bool) -> Span:
+def _span(formula: NoisyFormula, atoms: Mapping[Hashable, Atom], box: FloatArray, *, slopes: bool) -> Span:
     index = {key: position for position, key in enumerate(atoms)}
     size = len(index) if slopes else 0
     low, high = box.tolist()
 
-    def operate(name: str, spans: Sequence[Span]) -> Span:
-        match name:
-            case "+":
-                return spans[0] + spans[1]
-            case "-":
-                return spans[0] - spans[1]
-            case "*":
-                return spans[0] * spans[1]
-            case "/":
-                return spans[0] / spans[1]
-            case "neg":
-                return -spans[0]
-            case "exp":
-                return spans[0].exp()
-            case _:
-                return spans[0].log()
+    def operate(operator: ArithmeticOperator, spans: Sequence[Span]) -> Span:
+        span: Span = applied(operator, spans, Span.exp, Span.log)
+        return span
 
     return fold(
         formula,
@@ -226,7 +211,7 @@ def _span(formula: Expression, atoms: Mapping[Hashable, Atom], box: FloatArray, 
 
 
 @np.errstate(all="ignore")  # overflowing sizes are only compared
-def _least(formula: Expression, atoms: Mapping[Hashable, Atom], box: FloatArray) -> float:
+def _least(formula: NoisyFormula, atoms: Mapping[Hashable, Atom], box: FloatArray) -> float:
     """A lower bound of the formula over the box: interval arithmetic, made tighter, never too tight.
 
     Where a slope has one sign over a box, the least value lies on that side of it (the mean value theorem; a
@@ -264,7 +249,7 @@ def _least(formula: Expression, atoms: Mapping[Hashable, Atom], box: FloatArray)
 # -- Bootstrap ---------------------------------------------------------------------------------------------
 
 
-def _bootstrap(formula: Expression, confidence: float) -> Interval:
+def _bootstrap(formula: NoisyFormula, confidence: float) -> Interval:
     """The paper's appendix, with ties split evenly: otherwise a value at a bound would look biased."""
     if (1.0 - confidence) / 2.0 * _RESAMPLES < _FEWEST_BEYOND:
         most = 1.0 - 2.0 * _FEWEST_BEYOND / _RESAMPLES
@@ -347,7 +332,7 @@ def _noisy(part: NoisyPart, noise: FloatArray) -> FloatArray:
 # -- Values ------------------------------------------------------------------------------------------------
 
 
-def _estimate(formula: Expression) -> float:
+def _estimate(formula: NoisyFormula) -> float:
     return float(_values(formula, {key: np.asarray(_clamped(atom)) for key, atom in leaves(formula).items()}))
 
 
@@ -358,26 +343,16 @@ def _quotient(above: FloatArray, below: FloatArray) -> FloatArray:
     return np.where(np.isnan(ratio), 0.0, ratio)
 
 
-def _values(formula: Expression, at: Mapping[Hashable, FloatArray]) -> FloatArray:
+def _values(formula: NoisyFormula, at: Mapping[Hashable, FloatArray]) -> FloatArray:
     """The formula in floats, for one value per atom or for many. Indeterminate forms count as 0."""
 
-    def operate(name: str, values: Sequence[FloatArray]) -> FloatArray:
-        match name:
-            case "+":
-                result = values[0] + values[1]
-            case "-":
-                result = values[0] - values[1]
-            case "*":
-                result = values[0] * values[1]
-            case "/":
-                result = _quotient(values[0], values[1])
-            case "neg":
-                result = -values[0]
-            case "exp":
-                result = np.exp(values[0])
-            case _:
-                result = np.log(np.maximum(values[0], 0.0))
+    def operate(operator: ArithmeticOperator, values: Sequence[FloatArray]) -> FloatArray:
+        result = _quotient(*values) if operator == "/" else applied(operator, values, np.exp, _log)
         return np.where(np.isnan(result), 0.0, result)
 
     with np.errstate(all="ignore"):
         return fold(formula, lambda leaf: at[leaf.key], np.asarray, operate)
+
+
+def _log(values: FloatArray) -> FloatArray:
+    return np.log(np.maximum(values, 0.0))

@@ -1,4 +1,4 @@
-"""Formulas over released values as expression trees, and their reduction to few noisy quantities.
+"""Formulas over released values, and their reduction to few noisy quantities.
 
 `reduce` finds the quantities that need an interval each: a value that occurs twice is one quantity, and a
 weighted sum of Gaussians is one Gaussian. Released values of one SELECT may share noise; the scale of a sum
@@ -10,11 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
+from dpxplain.model.expression import ArithmeticOperator, Constant, Operation, fold, walk
 from dpxplain.privacy.intervals import Loadings, NoisyMean
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -53,83 +51,27 @@ class NoisyImage:
 Atom = NoisyPart | NoisyMean | NoisyRatio | NoisyImage
 
 
-class Expression:
-    """A formula. Nodes may be shared; they are compared by identity, for speed."""
-
-
-@dataclass(frozen=True, eq=False)
-class Constant(Expression):
-    value: float
-
-
-@dataclass(frozen=True, eq=False)
-class Leaf(Expression):
-    """A released value. Leaves with equal keys are the same release, with the same noise."""
+@dataclass(frozen=True)
+class NoisyValue:
+    """A released value as a leaf of a formula. Equal keys are the same release, with the same noise."""
 
     key: Hashable
     atom: Atom
 
 
-@dataclass(frozen=True, eq=False)
-class Operation(Expression):
-    """`name` is one of + - * / neg exp log."""
-
-    name: str
-    arguments: tuple[Expression, ...]
+NoisyFormula = NoisyValue | Constant[float] | Operation["NoisyFormula"]
 
 
-def walk(root: Expression) -> list[Expression]:
-    """Every node once, arguments first."""
-    ordered: list[Expression] = []
-    seen: set[int] = set()
-    waiting = [(root, False)]
-    while waiting:
-        node, ready = waiting.pop()
-        if ready:
-            ordered.append(node)
-        elif id(node) not in seen:
-            seen.add(id(node))
-            waiting.append((node, True))
-            if isinstance(node, Operation):
-                waiting.extend((argument, False) for argument in reversed(node.arguments))
-    return ordered
-
-
-def fold(
-    root: Expression,
-    leaf: Callable[[Leaf], T],
-    number: Callable[[float], T],
-    operate: Callable[[str, Sequence[T]], T],
-) -> T:
-    """The formula computed in any algebra: floats, spans, linear forms, text.
-
-    Without recursion and once per shared node: `sum` over a thousand groups is a thousand nodes deep.
-
-    >>> half = Operation("/", (Constant(1.0), Constant(2.0)))
-    >>> fold(half, leaf=str, number=str, operate=lambda name, texts: f" {name} ".join(texts))
-    '1.0 / 2.0'
-    """
-    done: dict[int, T] = {}
-    for node in walk(root):
-        if isinstance(node, Leaf):
-            done[id(node)] = leaf(node)
-        elif isinstance(node, Constant):
-            done[id(node)] = number(node.value)
-        elif isinstance(node, Operation):
-            done[id(node)] = operate(node.name, [done[id(argument)] for argument in node.arguments])
-    return done[id(root)]
-
-
-def leaves(root: Expression) -> dict[Hashable, Atom]:
+def leaves(root: NoisyFormula) -> dict[Hashable, Atom]:
     """The distinct released values, in order of appearance."""
-    return {node.key: node.atom for node in walk(root) if isinstance(node, Leaf)}
+    return {node.key: node.atom for node in walk(root) if isinstance(node, NoisyValue)}
 
 
-def repeats(root: Expression) -> bool:
+def repeats(root: NoisyFormula) -> bool:
     """Whether a value occurs twice, so that interval arithmetic alone would be too wide."""
     is_repeated = False
 
-    def union(_name: str, sets: Sequence[frozenset[Hashable]]) -> frozenset[Hashable]:
+    def union(_operator: ArithmeticOperator, sets: Sequence[frozenset[Hashable]]) -> frozenset[Hashable]:
         nonlocal is_repeated
         keys = frozenset().union(*sets)
         is_repeated = is_repeated or len(keys) < sum(map(len, sets))
@@ -140,8 +82,15 @@ def repeats(root: Expression) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
+class Term:
+    """A part of a weighted sum that is a formula itself. Compared by identity: a formula may be huge."""
+
+    formula: NoisyFormula
+
+
+@dataclass(frozen=True, eq=False)
 class Linear:
-    """A weighted sum plus a constant; terms are released values (by key) or nonlinear operations."""
+    """A weighted sum plus a constant; terms are released values (by key) or formulas."""
 
     weights: Mapping[Hashable, float]
     offset: float
@@ -151,19 +100,19 @@ class Linear:
         return frozenset(self.weights.items()), self.offset
 
 
-def linear(root: Expression) -> Linear | None:
+def linear(root: NoisyFormula) -> Linear | None:
     """The formula as a weighted sum of released values, if it is one.
 
-    >>> a, b = Leaf("A", NoisyPart(9.0, 1.0)), Leaf("B", NoisyPart(5.0, 1.0))
+    >>> a, b = NoisyValue("A", NoisyPart(9.0, 1.0)), NoisyValue("B", NoisyPart(5.0, 1.0))
     >>> total = Operation("+", (a, Operation("-", (b, a))))
     >>> linear(total).weights, linear(Operation("*", (total, a)))
     ({'B': 1.0}, None)
     """
-    form = _linear(root, lambda name, _: Operation(name, ()))
-    return None if any(isinstance(key, Expression) for key in form.weights) else form
+    form = _linear(root, lambda operator, _: Operation(operator, ()))
+    return None if any(isinstance(key, Term) for key in form.weights) else form
 
 
-def reduce(root: Expression) -> Expression:
+def reduce(root: NoisyFormula) -> NoisyFormula:
     """The same formula over fewer atoms: A − A vanishes, A / (A + B) is one ratio of two Gaussians.
 
     Ratios and sums are collected only if no released value is left in two atoms: A/B − A/C is a formula of
@@ -187,7 +136,7 @@ class _Writer:
         self.sums = sums
         self.supports = {key: noises(key, atom) for key, atom in atoms.items()}
 
-    def whole(self, form: Linear) -> Expression:
+    def whole(self, form: Linear) -> NoisyFormula:
         parts = self.parts(form)
         if parts and len(parts) == len(form.weights):
             # One Gaussian. Its a-priori bounds are dropped, to agree with the intervals of phases 1 and 2.
@@ -195,16 +144,16 @@ class _Writer:
             return self.collected(NoisyPart(part.value, part.scale), form.identity, parts)
         return self.form(form)
 
-    def operation(self, name: str, forms: Sequence[Linear]) -> Expression:
-        if name == "/" and self.ratios:
+    def operation(self, operator: ArithmeticOperator, forms: Sequence[Linear]) -> NoisyFormula:
+        if operator == "/" and self.ratios:
             sides = [self.parts(form) for form in forms]
             ratio = _ratio(forms, sides)
             if ratio is not None:
                 key = ("/", *(form.identity for form in forms))
                 return self.collected(ratio, key, {**sides[0], **sides[1]})
-        return Operation(name, tuple(map(self.form, forms)))
+        return Operation(operator, tuple(map(self.form, forms)))
 
-    def form(self, form: Linear) -> Expression:
+    def form(self, form: Linear) -> NoisyFormula:
         parts = self.parts(form)
         lead = form.weights[next(iter(parts))] if parts else 1.0
         shares = {key: form.weights[key] / lead for key in parts}
@@ -212,13 +161,13 @@ class _Writer:
             return _spelled(form, self.atoms)
         gaussian = self.collected(_weighted(shares, parts), frozenset(shares.items()), parts)
         rest = {key: weight for key, weight in form.weights.items() if key not in parts}
-        return _spelled(Linear({gaussian: lead, **rest}, form.offset), self.atoms)
+        return _spelled(Linear({Term(gaussian): lead, **rest}, form.offset), self.atoms)
 
-    def collected(self, atom: Atom, key: Hashable, parts: Mapping[Hashable, NoisyPart]) -> Leaf:
+    def collected(self, atom: Atom, key: Hashable, parts: Mapping[Hashable, NoisyPart]) -> NoisyValue:
         self.supports[key] = frozenset().union(*(self.supports[part] for part in parts))
-        return Leaf(key, atom)
+        return NoisyValue(key, atom)
 
-    def disjoint(self, formula: Expression) -> bool:
+    def disjoint(self, formula: NoisyFormula) -> bool:
         used = [self.supports[key] for key in leaves(formula)]
         return sum(map(len, used)) == len(frozenset().union(*used))
 
@@ -241,40 +190,42 @@ def share_noise(atoms: Mapping[Hashable, Atom]) -> bool:
     return sum(map(len, supports)) > len(frozenset().union(*supports))
 
 
-def _linear(root: Expression, write: Callable[[str, Sequence[Linear]], Expression]) -> Linear:
+def _linear(
+    root: NoisyFormula, write: Callable[[ArithmeticOperator, Sequence[Linear]], NoisyFormula]
+) -> Linear:
     """The formula as a weighted sum whose nonlinear terms are formulas made by `write`.
 
     Equal operations become one term, so that A/B − A/B vanishes like A − A.
     """
-    operations: dict[Hashable, Expression] = {}
+    operations: dict[Hashable, Term] = {}
 
-    def operate(name: str, forms: Sequence[Linear]) -> Linear:
-        combined = _combined(name, *forms)
+    def operate(operator: ArithmeticOperator, forms: Sequence[Linear]) -> Linear:
+        combined = _combined(operator, *forms)
         if combined is not None:
             return combined
-        key = (name, *(form.identity for form in forms))
+        key = (operator, *(form.identity for form in forms))
         if key not in operations:
-            operations[key] = write(name, forms)
+            operations[key] = Term(write(operator, forms))
         return Linear({operations[key]: 1.0}, 0.0)
 
     return fold(root, lambda node: Linear({node.key: 1.0}, 0.0), lambda value: Linear({}, value), operate)
 
 
-def _combined(name: str, first: Linear, last: Linear | None = None) -> Linear | None:
+def _combined(operator: ArithmeticOperator, first: Linear, last: Linear | None = None) -> Linear | None:
     """The operation's result as a weighted sum; None if it is not one or leaves the range of floats."""
-    if name == "neg":
+    if operator == "neg":
         return _scaled(first, lambda weight: -weight)
     if last is None:
         return None
-    if name in ("+", "-"):
-        return _added(first, last, 1.0 if name == "+" else -1.0)
-    if name == "*" and not first.weights:
+    if operator in ("+", "-"):
+        return _added(first, last, 1.0 if operator == "+" else -1.0)
+    if operator == "*" and not first.weights:
         return _scaled(last, lambda weight: first.offset * weight)
-    if name == "*" and not last.weights:
+    if operator == "*" and not last.weights:
         return _scaled(first, lambda weight: weight * last.offset)
-    if name == "/" and not last.weights and last.offset != 0.0:
+    if operator == "/" and not last.weights and last.offset != 0.0:
         return _scaled(first, lambda weight: weight / last.offset)
-    if name == "/" and last.weights and first.identity == last.identity:
+    if operator == "/" and last.weights and first.identity == last.identity:
         return Linear({}, 1.0)
     return None
 
@@ -348,11 +299,11 @@ def _ratio(forms: Sequence[Linear], sides: Sequence[Mapping[Hashable, NoisyPart]
     return NoisyRatio(above, below, slope, math.sqrt(rest_variance)) if usable else None
 
 
-def _spelled(form: Linear, atoms: Mapping[Hashable, Atom]) -> Expression:
+def _spelled(form: Linear, atoms: Mapping[Hashable, Atom]) -> NoisyFormula:
     """A weighted sum as a formula, term by term."""
-    total: Expression | None = Constant(form.offset) if form.offset or not form.weights else None
+    total: NoisyFormula | None = Constant(form.offset) if form.offset or not form.weights else None
     for key, weight in form.weights.items():
-        term = key if isinstance(key, Expression) else Leaf(key, atoms[key])
+        term = key.formula if isinstance(key, Term) else NoisyValue(key, atoms[key])
         if weight != 1.0:
             term = Operation("*", (Constant(weight), term))
         total = term if total is None else Operation("+", (total, term))

@@ -10,12 +10,12 @@ from typing import Any
 
 from typing_extensions import TypedDict  # pydantic reads the standard one from Python 3.12 on
 
+from dpxplain.explanation.recipes import python_code
 from dpxplain.model.groups import JOINT
 from dpxplain.model.schema import Schema
 from dpxplain.privacy.intervals import DEFAULT_METHOD
 
 _USUAL_CONFIDENCE = 0.95
-_RECIPES = ("ranges", "thresholds", "differs", "either")
 
 
 class Code(TypedDict):
@@ -57,7 +57,9 @@ def query_code(
     return Code(python=python, cli=cli)
 
 
-def explain_code(place: Place, sql: str, rho: float, request: Mapping[str, Any], *, several: bool) -> Code:
+def explain_code(
+    place: Place, sql: str, rho: float, request: Mapping[str, Any], schema: Schema, *, several: bool
+) -> Code:
     """The code of all three phases: answer, question and table; `request` is as the history stores it.
 
     If the answer has `several` aggregates, the code names the one that the question is about.
@@ -72,7 +74,7 @@ def explain_code(place: Place, sql: str, rho: float, request: Mapping[str, Any],
         options["lower_share"] = request["lower_share"]
     options["distinct"] = request["distinct"]
     options |= _unusual_of_table(request)
-    written = ", ".join(f"{name}={_option_python(name, value)}" for name, value in options.items())
+    written = ", ".join(f"{name}={_option_python(name, value, schema)}" for name, value in options.items())
     python = query["python"].removesuffix("print(answer)\n")
     why = "why_ratio" if _is_ratio(request) else "why"
     python += f"question = {about}.{why}({_groups_python(request)}{_further_python(request)})\n"
@@ -93,21 +95,10 @@ def explain_code(place: Place, sql: str, rho: float, request: Mapping[str, Any],
     return Code(python=python, cli=f"{query['cli']}\n{_line(*words)}")
 
 
-def _option_python(name: str, value: Any) -> str:
-    return f"[{', '.join(map(_condition_python, value))}]" if name == "predicates" else repr(value)
-
-
-def _condition_python(text: str) -> str:
-    """A SQL condition as a literal, a recipe as the call that makes it.
-
-    >>> print(_condition_python("ranges:age,pay"), _condition_python("differs"), _condition_python("age > 3"))
-    dpx.ranges('age', 'pay') dpx.differs() 'age > 3'
-    """
-    name, _, listed = text.partition(":")
-    if name not in _RECIPES:
-        return repr(text)
-    columns = [column.strip() for column in listed.split(",")] if listed else []
-    return f"dpx.{name}({', '.join(map(repr, columns))})"
+def _option_python(name: str, value: Any, schema: Schema) -> str:
+    if name != "predicates":
+        return repr(value)
+    return f"[{', '.join(python_code(text, schema) for text in value)}]"
 
 
 def _unusual(request: Mapping[str, Any]) -> dict[str, Any]:

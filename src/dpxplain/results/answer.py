@@ -16,7 +16,6 @@ from dpxplain.model.display import Charted, Record
 from dpxplain.model.finding import Finding
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import Frozen
-from dpxplain.model.output_formula import rounded
 from dpxplain.model.query import Query, Statement
 from dpxplain.model.release import AnswerRelease, Released
 from dpxplain.model.schema import DomainValue, Schema, label
@@ -29,7 +28,7 @@ from dpxplain.results.argument_errors import checked_arguments
 from dpxplain.results.asked_price import USUAL_PREPARATION, asked_rho, required_rho
 from dpxplain.results.base import ReleasedRows, Truth, require_curator
 from dpxplain.results.combination import Arithmetic, Combination, ReleasedValues
-from dpxplain.results.computed_values import Having, arrangement, selection
+from dpxplain.results.computed_values import Having, arrangement, rounded, selection
 from dpxplain.results.prepared import PlannedPreparation, PreparationPreview, Prepared, plan_prepared
 from dpxplain.results.quality import bought_quality
 from dpxplain.results.question import Question

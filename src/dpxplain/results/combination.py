@@ -17,22 +17,22 @@ from dpxplain.errors import BadRequest
 from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Entry, EntryId
 from dpxplain.model.contrast import Verdict, judge
+from dpxplain.model.expression import (
+    ATOM,
+    ArithmeticOperator,
+    Constant,
+    Operation,
+    Text,
+    fold,
+    number_text,
+    operation_text,
+)
 from dpxplain.model.query import VARIANCES, Query
 from dpxplain.model.release import AnswerRelease, Noise
 from dpxplain.model.schema import Schema
 from dpxplain.phases.assess_question import group_estimates, noisy_mean
 from dpxplain.privacy.formula_intervals import DEFAULT_METHOD, check_method, estimate, interval
-from dpxplain.privacy.formulas import (
-    Atom,
-    Constant,
-    Expression,
-    Leaf,
-    NoisyImage,
-    NoisyPart,
-    Operation,
-    fold,
-    leaves,
-)
+from dpxplain.privacy.formulas import Atom, NoisyFormula, NoisyImage, NoisyPart, NoisyValue, leaves
 from dpxplain.privacy.intervals import Interval, Loadings, check_asked_confidence
 from dpxplain.words import numbers
 from dpxplain.words.declarations import shaped_by
@@ -121,7 +121,7 @@ class Combination(Arithmetic):
     (0.0, 0.0)
     """
 
-    def __init__(self, expression: Expression, confidence: float, method: str = DEFAULT_METHOD) -> None:
+    def __init__(self, expression: NoisyFormula, confidence: float, method: str = DEFAULT_METHOD) -> None:
         self._expression = expression
         self.confidence = check_asked_confidence(confidence)
         self.method = check_method(method)
@@ -179,9 +179,7 @@ class Combination(Arithmetic):
     def formula(self) -> str:
         """The combination as it was written, with group names."""
         names = _names([key for key in leaves(self._expression) if isinstance(key, _Source)])
-        return fold(
-            self._expression, lambda leaf: (names[leaf.key], _ATOMIC), _number, lambda n, a: _cut(_text(n, a))
-        )[0]
+        return fold(self._expression, lambda leaf: (names[leaf.key], ATOM), number_text, _text)[0]
 
     def __str__(self) -> str:
         low, high = self.interval
@@ -223,7 +221,7 @@ def exp(value: object) -> Combination:
 # -- Building ----------------------------------------------------------------------------------------------
 
 
-def _combined(name: str, *operands: object) -> Combination:
+def _combined(name: ArithmeticOperator, *operands: object) -> Combination:
     combinations = [operand for operand in operands if isinstance(operand, Arithmetic)]
     expressions = []
     for operand in operands:
@@ -249,7 +247,7 @@ def _combined(name: str, *operands: object) -> Combination:
     return Combination(Operation(name, tuple(expressions)), confidence)
 
 
-def _constant(number: Real) -> Constant:
+def _constant(number: Real) -> Constant[float]:
     try:
         value = float(number)
     except OverflowError:
@@ -302,7 +300,7 @@ class ReleasedValues:
             shaped_by=shaped_by([self.query], self.schema),
             number=self.entry.id,
         )
-        return Combination(Leaf(source, self._atom(group)), self.confidence)
+        return Combination(NoisyValue(source, self._atom(group)), self.confidence)
 
     def _atom(self, group: int) -> Atom:
         release, aggregate = self.release, self.query.aggregate
@@ -344,9 +342,6 @@ class ReleasedValues:
 
 # -- Showing -----------------------------------------------------------------------------------------------
 
-_Text = tuple[str, int]  # a text, and how tightly it binds
-_SUM, _PRODUCT, _SIGN, _ATOMIC = range(4)
-
 
 def _names(sources: Sequence[_Source]) -> dict[object, str]:
     """The shortest names that tell the released values apart."""
@@ -368,25 +363,8 @@ def _quoted(label: str) -> str:
     return text if text.replace(" ", "_").isidentifier() else f'"{text}"'
 
 
-def _number(value: float) -> _Text:
-    return f"{value:.12g}", _SIGN if value < 0 else _ATOMIC
-
-
-def _text(name: str, arguments: Sequence[_Text]) -> _Text:
-    if name in ("exp", "log"):
-        return f"{name}({arguments[0][0]})", _ATOMIC
-    if name == "neg":
-        return f"-{_bound(arguments[0], _ATOMIC)}", _SIGN
-    level = _SUM if name in "+-" else _PRODUCT
-    # The right side of - needs brackets if it is a sum, and that of / if it is a sum or a product.
-    return f"{_bound(arguments[0], level)} {name} {_bound(arguments[1], level + (name in '-/'))}", level
-
-
-def _bound(text: _Text, level: int) -> str:
-    return text[0] if text[1] >= level else f"({text[0]})"
-
-
-def _cut(text: _Text) -> _Text:
-    """Shortens a long formula: one built by doubling would have more letters than fit into memory."""
+def _text(operator: ArithmeticOperator, operands: Sequence[Text]) -> Text:
+    """An operation as Python, cut short: a formula built by doubling would not fit into memory."""
+    text, level = operation_text(operator, operands, functions={"exp": "exp", "log": "log"})
     half = _LONGEST // 2
-    return text if len(text[0]) <= _LONGEST else (f"{text[0][:half]} … {text[0][-half:]}", text[1])
+    return (text if len(text) <= _LONGEST else f"{text[:half]} … {text[-half:]}"), level

@@ -11,24 +11,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dpxplain.model.groups import Groups
-from dpxplain.model.output_formula import (
-    AnyOf,
-    Calculation,
+from dpxplain.model.expression import (
+    ArithmeticOperator,
     Compared,
-    Condition,
-    Formula,
+    ComparisonOperator,
+    Constant,
     Measured,
-    Number,
-    Ordering,
-    compute,
+    Operation,
+    OutputCondition,
+    OutputFormula,
+    Some,
+    applied,
+    fold,
 )
+from dpxplain.model.groups import Groups
 from dpxplain.model.query import Statement
 from dpxplain.privacy.intervals import Interval
 from dpxplain.results.combination import Arithmetic, Combination, exp, log
 from dpxplain.words.numbers import clean, level
 
-_COMPARISONS: dict[Ordering, Callable[[float, float], bool]] = {
+_COMPARISONS: dict[ComparisonOperator, Callable[[float, float], bool]] = {
     "=": operator.eq,
     "<>": operator.ne,
     "<": operator.lt,
@@ -36,19 +38,10 @@ _COMPARISONS: dict[Ordering, Callable[[float, float], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-_OPERATIONS: dict[str, Callable[..., Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "neg": operator.neg,
-    "exp": exp,
-    "log": log,
-}
 _LISTED = 8  # groups named in a sentence
 
 # A value's estimate and interval, for one group.
-Valued = Callable[[Formula, int], tuple[float, Interval]]
+Valued = Callable[[OutputFormula, int], tuple[float, Interval]]
 
 
 @dataclass(frozen=True)
@@ -101,7 +94,7 @@ class Having:
 
 
 def judge_having(
-    condition: Condition, text: str, groups: Groups, confidence: float, valued: Valued
+    condition: OutputCondition, text: str, groups: Groups, confidence: float, valued: Valued
 ) -> Having:
     """Judges every group that the WHERE does not exclude; `valued` computes a formula for a group."""
     judged = []
@@ -111,38 +104,42 @@ def judge_having(
     return Having(text, confidence, tuple(judged))
 
 
-def _judge(condition: Condition, valued: Callable[[Formula], tuple[float, Interval]]) -> tuple[bool, bool]:
+def _judge(
+    condition: OutputCondition, valued: Callable[[OutputFormula], tuple[float, Interval]]
+) -> tuple[bool, bool]:
     """Whether the released values meet the condition, and whether the intervals leave no doubt."""
     if isinstance(condition, Compared):
         return _compare(condition, valued)
     parts = [_judge(part, valued) for part in condition.parts]
     # AND is decided for certain by one part that certainly fails, OR by one that certainly holds.
-    deciding = isinstance(condition, AnyOf)
+    deciding = isinstance(condition, Some)
     result = any(held for held, _ in parts) if deciding else all(held for held, _ in parts)
     return result, (deciding, True) in parts or all(sure for _, sure in parts)
 
 
-def _compare(condition: Compared, valued: Callable[[Formula], tuple[float, Interval]]) -> tuple[bool, bool]:
+def _compare(
+    condition: Compared[OutputFormula], valued: Callable[[OutputFormula], tuple[float, Interval]]
+) -> tuple[bool, bool]:
     left, right = condition.left, condition.right
-    if isinstance(right, Number):
+    if isinstance(right, Constant):
         value, (low, high) = valued(left)
         constant = right.value
     else:
-        value, (low, high) = valued(Calculation("-", (left, right)))
+        value, (low, high) = valued(Operation("-", (left, right)))
         constant = 0.0
     holds = _holds(value, condition.operator, constant)
     return holds, _is_certain(low, high, condition.operator, constant)
 
 
-def _holds(value: float, ordering: Ordering, constant: float) -> bool:
-    return bool(_COMPARISONS[ordering](value, constant))
+def _holds(value: float, comparison: ComparisonOperator, constant: float) -> bool:
+    return bool(_COMPARISONS[comparison](value, constant))
 
 
-def _is_certain(low: float, high: float, ordering: Ordering, constant: float) -> bool:
+def _is_certain(low: float, high: float, comparison: ComparisonOperator, constant: float) -> bool:
     """Whether the comparison has one outcome over the whole interval."""
-    if ordering in ("=", "<>"):
+    if comparison in ("=", "<>"):
         return constant < low or constant > high or low == high
-    return _holds(low, ordering, constant) == _holds(high, ordering, constant)
+    return _holds(low, comparison, constant) == _holds(high, comparison, constant)
 
 
 def _listed(groups: Sequence[JudgedGroup]) -> str:
@@ -178,17 +175,19 @@ class AggregateAnswer(Protocol):
 class FormulaValues:
     """A formula over released values, for each group."""
 
-    def __init__(self, formula: Formula, parts: Sequence[AggregateAnswer]) -> None:
+    def __init__(self, formula: OutputFormula, parts: Sequence[AggregateAnswer]) -> None:
         self.formula = formula
         self.parts = parts
 
     def value(self, group: int, label: str = "") -> Combination:
         """The group's value as a `Combination`."""
 
-        def operate(name: str, operands: Sequence[Any]) -> Any:
-            return _OPERATIONS[name](*operands)
+        def operate(name: ArithmeticOperator, operands: Sequence[Any]) -> Any:
+            return applied(name, operands, exp, log)
 
-        value = compute(self.formula, lambda i: self.parts[i].row(group).released, float, operate)
+        value: Any = fold(
+            self.formula, lambda leaf: self.parts[leaf.aggregate].row(group).released, float, operate
+        )
         assert isinstance(value, Arithmetic)
         return +value
 
@@ -215,13 +214,27 @@ def finite(estimate: float, ends: Interval) -> float:
     return estimate if math.isfinite(estimate) else min(max(0.0, ends[0]), ends[1])
 
 
+def rounded(value: float, ends: Interval, digits: int) -> tuple[float, Interval]:
+    """Rounds a value, and its interval outwards, so that the interval holds with or without the rounding.
+
+    >>> rounded(2.678, (2.123, 3.4), 1)
+    (2.7, (2.1, 3.4))
+    """
+    unit = 10.0**digits
+    low, high = (
+        round(f(end * unit) / unit, digits) if math.isfinite(end) else end
+        for f, end in zip((math.floor, math.ceil), ends, strict=True)
+    )
+    return round(value, digits), (min(low, ends[0]), max(high, ends[1]))
+
+
 def selection(statement: Statement, parts: Sequence[AggregateAnswer], confidence: float) -> Having | None:
     """The outcome of HAVING on the released values; None without HAVING."""
     condition = statement.presentation.having
     if condition is None:
         return None
 
-    def valued(formula: Formula, group: int) -> tuple[float, Interval]:
+    def valued(formula: OutputFormula, group: int) -> tuple[float, Interval]:
         return FormulaValues(formula, parts).estimated(group)
 
     return judge_having(condition, statement.having_text, parts[0].groups, confidence, valued)
@@ -231,7 +244,7 @@ def arrangement(statement: Statement, parts: Sequence[AggregateAnswer], having: 
     """The groups to show, in order: HAVING applies first, then ORDER BY and LIMIT."""
     groups = parts[0].groups
 
-    def values(formula: Formula) -> list[float]:
+    def values(formula: OutputFormula) -> list[float]:
         computed = FormulaValues(formula, parts)
         return [
             math.nan if computed.is_unknown(group) else computed.estimated(group)[0]

@@ -13,14 +13,14 @@ from dpxplain.errors import ExplanationError, QueryRefused, QuestionError
 from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.charge import Spend
 from dpxplain.model.contrast import Contrast, judge
-from dpxplain.model.output_formula import aggregates_of, formula_text, renumbered, rounded
+from dpxplain.model.expression import aggregates_of, formula_text, renumbered
 from dpxplain.model.query import Output, Query, Statement
 from dpxplain.phases.assess_question import Assessment
 from dpxplain.privacy.formula_intervals import DEFAULT_METHOD
 from dpxplain.privacy.formula_intervals import METHODS as FORMULA_METHODS
 from dpxplain.privacy.intervals import METHODS, Interval
 from dpxplain.results.answer import Answer, AnswerRow
-from dpxplain.results.computed_values import FormulaValues, finite
+from dpxplain.results.computed_values import FormulaValues, finite, rounded
 from dpxplain.results.prepared import PlannedPreparation
 from dpxplain.sql.parse import parse, quoted_name
 from dpxplain.words.numbers import PLAIN, Unit

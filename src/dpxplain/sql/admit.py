@@ -13,10 +13,10 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpxplain.errors import QueryRefused
+from dpxplain.model.expression import FORMULA_FUNCTIONS
 from dpxplain.sql.source import DIALECT, Source, grow
 from dpxplain.sql.vocabulary import (
     AGGREGATES,
-    FORMULA_FUNCTIONS,
     GRAMMAR,
     NODES,
     WORDS,
@@ -105,7 +105,7 @@ _ADMITTED_NODES: dict[type[exp.Expr], set[str]] = {
 
 _STARTS = (TokenType.WITH, TokenType.SELECT, TokenType.DISTINCT)
 # Functions without a position in the tree.
-_FUNCTIONS = FORMULA_FUNCTIONS | {"QUANTILE_CONT", "PERCENTILE_CONT", "APPROX_QUANTILE"}
+_FUNCTIONS = set(FORMULA_FUNCTIONS.values()) | {"QUANTILE_CONT", "PERCENTILE_CONT", "APPROX_QUANTILE"}
 _CALLED = (
     *(exp.Count, exp.Sum, exp.Avg, exp.Variance, exp.VariancePop),
     *(exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Median, exp.PercentileCont, exp.ApproxQuantile),

@@ -17,8 +17,6 @@ from dpxplain.model.derivation import UnknownDomain, infer
 from dpxplain.model.derived_column import declaration
 from dpxplain.model.expression import (
     Among,
-    Arithmetic,
-    ArithmeticOperator,
     Call,
     Case,
     Cast,
@@ -33,6 +31,7 @@ from dpxplain.model.expression import (
     IntervalUnit,
     Like,
     Missing,
+    Operation,
     Opposite,
     Part,
     Reference,
@@ -49,23 +48,16 @@ from dpxplain.model.temporal_domain import SPANS
 from dpxplain.sql.admit import admit
 from dpxplain.sql.scope import Scope, number
 from dpxplain.sql.source import read
-from dpxplain.sql.vocabulary import ARGUMENTS, FUNCTIONS, INTERVAL_UNITS, PART_FUNCTIONS, WORDS
+from dpxplain.sql.vocabulary import (
+    ARGUMENTS,
+    ARITHMETIC,
+    COMPARISONS,
+    FUNCTIONS,
+    INTERVAL_UNITS,
+    PART_FUNCTIONS,
+    WORDS,
+)
 
-_ARITHMETIC: dict[type[exp.Expr], ArithmeticOperator] = {
-    exp.Add: "+",
-    exp.Sub: "-",
-    exp.Mul: "*",
-    exp.Div: "/",
-    exp.Mod: "%",
-}
-_COMPARED: dict[type[exp.Expr], ComparisonOperator] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-}
 _TARGETS: dict[str, Target] = {
     **dict.fromkeys(("INT", "BIGINT", "SMALLINT", "TINYINT"), "BIGINT"),
     **dict.fromkeys(("DOUBLE", "FLOAT", "DECIMAL"), "DOUBLE"),
@@ -194,10 +186,10 @@ class _Parser:
                 return self._shifted(node.this, node.expression.unnest(), -1 if type(node) is exp.Sub else 1)
             case exp.Add() if isinstance(node.this.unnest(), exp.Interval):
                 return self._shifted(node.expression, node.this.unnest(), 1)
-        if type(node) in _ARITHMETIC:
-            return Arithmetic(_ARITHMETIC[type(node)], self.parse(node.this), self.parse(node.expression))
-        if type(node) in _COMPARED:
-            return self._compared(_COMPARED[type(node)], node.this, node.expression, node)
+        if type(node) in ARITHMETIC:
+            return Operation(ARITHMETIC[type(node)], (self.parse(node.this), self.parse(node.expression)))
+        if type(node) in COMPARISONS:
+            return self._compared(COMPARISONS[type(node)], node.this, node.expression, node)
         if type(node) in PART_FUNCTIONS:
             return DatePart(PART_FUNCTIONS[type(node)], self.parse(node.this))
         if type(node) in FUNCTIONS:
@@ -223,7 +215,7 @@ class _Parser:
         inner = node.this.unnest()
         if isinstance(inner, exp.Literal) and not inner.args.get("is_string"):
             return Constant(self._value(inner, "-"))
-        return Arithmetic("-", Constant(0), self.parse(inner))
+        return Operation("-", (Constant(0), self.parse(inner)))
 
     def _is(self, node: exp.Is) -> Expression:
         if not isinstance(node.expression, exp.Null):

@@ -6,37 +6,29 @@ An aggregate that only HAVING or ORDER BY uses is measured too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from sqlglot import exp
 
-from dpxplain.model.output_formula import (
-    AllOf,
-    AnyOf,
-    Calculation,
+from dpxplain.model.expression import (
+    OPPOSITES,
     Compared,
-    Condition,
-    Formula,
+    ComparisonOperator,
+    Constant,
+    Every,
     Measured,
-    Number,
-    Ordering,
+    Operation,
+    OutputCondition,
+    OutputFormula,
+    Some,
     aggregates_of,
 )
 from dpxplain.model.query import Aggregate
 from dpxplain.sql.scope import Scope, matching, number
+from dpxplain.sql.vocabulary import ARITHMETIC, COMPARISONS, FORMULA_NODES
 
-_OPERATIONS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
-_FUNCTIONS: dict[type[exp.Expr], str] = {exp.Ln: "log", exp.Exp: "exp"}
-_ORDERINGS: dict[type[exp.Expr], Ordering] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-}
-_OPPOSITES: dict[Ordering, Ordering] = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _REAL_TYPES = {exp.DType.FLOAT, exp.DType.DOUBLE, exp.DType.DECIMAL}
 MOST_AGGREGATES = 256  # each of them reads every measured part
 _LARGEST = 200  # nodes: each is computed for every group
@@ -91,7 +83,7 @@ class FormulaParser:
 
     aggregates: Aggregates
     scope: Scope
-    names: Mapping[str, Formula] = field(default_factory=dict)
+    names: Mapping[str, OutputFormula] = field(default_factory=dict)
 
     def is_formula(self, node: exp.Expr) -> bool:
         """Whether the expression computes with aggregates or values of the SELECT list, not with columns."""
@@ -99,35 +91,35 @@ class FormulaParser:
         is_named = any(isinstance(name, exp.Identifier) and matching(name, self.names) for name in plain)
         return is_named or self.aggregates.occur_in(node)
 
-    def formula(self, node: exp.Expr) -> Formula:
+    def formula(self, node: exp.Expr) -> OutputFormula:
         """The formula of an expression. Raises if it is not made of aggregates and numbers."""
         if sum(1 for _ in node.walk()) > _LARGEST:
             raise self.scope.refuse("This expression is too long.", "Compute it in parts.", node)
         return self._formula(node)
 
-    def having(self, node: exp.Expr) -> Condition:
+    def having(self, node: exp.Expr) -> OutputCondition:
         """The condition of HAVING."""
         if sum(1 for _ in node.walk()) > _LARGEST:
             raise self.scope.refuse("This condition is too long.", "Filter the answer afterwards.", node)
         return self._condition(node, negated=False)
 
-    def _formula(self, node: exp.Expr) -> Formula:
+    def _formula(self, node: exp.Expr) -> OutputFormula:
         node = node.unnest()
         if self.aggregates.recognises(node):
             return Measured(self.aggregates.number(node))
         match node:
             case exp.Literal() if _is_number(node):
-                return Number(self._number(node))
+                return Constant(self._number(node))
             case exp.Neg():
                 inner = self._formula(node.this)
-                return Number(-inner.value) if isinstance(inner, Number) else Calculation("neg", (inner,))
+                return Constant(-inner.value) if isinstance(inner, Constant) else Operation("neg", (inner,))
             case exp.Div():
-                return Calculation("/", (self._formula(node.this), self._divisor(node.expression)))
-            case _ if type(node) in _OPERATIONS:
+                return Operation("/", (self._formula(node.this), self._divisor(node.expression)))
+            case exp.Add() | exp.Sub() | exp.Mul():
                 parts = (self._formula(part) for part in (node.this, node.expression))
-                return Calculation(_OPERATIONS[type(node)], tuple(parts))
-            case _ if type(node) in _FUNCTIONS:
-                return Calculation(_FUNCTIONS[type(node)], (self._formula(node.this),))
+                return Operation(ARITHMETIC[type(node)], tuple(parts))
+            case _ if type(node) in FORMULA_NODES:
+                return Operation(FORMULA_NODES[type(node)], (self._formula(node.this),))
             case exp.Cast() if node.args["to"].this in _REAL_TYPES:
                 return self._formula(node.this)  # released values are such numbers already
             case exp.Coalesce(expressions=[default]) if _is_zero(default):
@@ -139,12 +131,12 @@ class FormulaParser:
                 raise self.scope.refuse("ROUND inside an expression is not supported.", remedy, node)
         raise self.scope.refuse("This cannot be computed from aggregates.", _USAGE, node)
 
-    def _divisor(self, node: exp.Expr) -> Formula:
+    def _divisor(self, node: exp.Expr) -> OutputFormula:
         node = node.unnest()
         if isinstance(node, exp.Nullif) and _is_zero(node.expression):
             node = node.this  # without NULLIF, a ratio to 0 has no value either
         divisor = self._formula(node)
-        if divisor == Number(0.0):
+        if divisor == Constant(0.0):
             raise self.scope.refuse("This divides by 0.", "Divide by another number.", node)
         return divisor
 
@@ -154,7 +146,7 @@ class FormulaParser:
             raise self.scope.refuse("This number is too large.", "Write one below 1e100.", node)
         return float(value)
 
-    def _named(self, node: exp.Column) -> Formula:
+    def _named(self, node: exp.Column) -> OutputFormula:
         is_plain = isinstance(node.this, exp.Identifier) and not node.args.get("table")
         names = matching(node.this, self.names) if is_plain else []
         if names:
@@ -163,31 +155,33 @@ class FormulaParser:
         remedy = f"Aggregate it, such as AVG({column}); conditions on columns go into WHERE."
         raise self.scope.refuse(f"{column} is a column, not an aggregate.", remedy, node)
 
-    def _condition(self, node: exp.Expr, *, negated: bool) -> Condition:
+    def _condition(self, node: exp.Expr, *, negated: bool) -> OutputCondition:
         node = node.unnest()
         match node:
             case exp.And() | exp.Or():
                 parts = tuple(self._condition(part, negated=negated) for part in node.flatten())
-                return _joined(AllOf if isinstance(node, exp.And) != negated else AnyOf, parts)
+                return _joined(Every if isinstance(node, exp.And) != negated else Some, parts)
             case exp.Not():
                 return self._condition(node.this, negated=not negated)
             case exp.Between():
                 low = self._compared(node.this, ">=", node.args["low"], negated)
                 high = self._compared(node.this, "<=", node.args["high"], negated)
-                return _joined(AnyOf if negated else AllOf, (low, high))
-            case _ if type(node) in _ORDERINGS:
-                return self._compared(node.this, _ORDERINGS[type(node)], node.expression, negated)
+                return _joined(Some if negated else Every, (low, high))
+            case _ if type(node) in COMPARISONS:
+                return self._compared(node.this, COMPARISONS[type(node)], node.expression, negated)
         raise self.scope.refuse("Expected a comparison of aggregates here.", _COMPARE, node)
 
-    def _compared(self, left: exp.Expr, ordering: Ordering, right: exp.Expr, negated: bool) -> Compared:
+    def _compared(
+        self, left: exp.Expr, operator: ComparisonOperator, right: exp.Expr, negated: bool
+    ) -> Compared[OutputFormula]:
         sides = self._formula(left), self._formula(right)
-        condition = Compared(sides[0], _OPPOSITES[ordering] if negated else ordering, sides[1])
+        condition = Compared(OPPOSITES[operator] if negated else operator, *sides)
         if not aggregates_of(condition):
             raise self.scope.refuse("This compares two plain numbers.", _COMPARE, left)
         return condition
 
 
-def _joined(kind: type[AllOf] | type[AnyOf], parts: tuple[Condition, ...]) -> Condition:
+def _joined(kind: type[Every[Any]] | type[Some[Any]], parts: Iterable[OutputCondition]) -> OutputCondition:
     return kind(tuple(p for part in parts for p in (part.parts if isinstance(part, kind) else (part,))))
 
 

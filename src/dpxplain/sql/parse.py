@@ -16,8 +16,8 @@ from typing import TypeVar
 from sqlglot import exp
 
 from dpxplain.errors import QueryRefused
+from dpxplain.model.expression import OutputFormula, formula_text
 from dpxplain.model.hardening import plain
-from dpxplain.model.output_formula import Formula, formula_text
 from dpxplain.model.query import (
     Aggregate,
     Filter,
@@ -321,7 +321,9 @@ def _order(tree: exp.Select, outputs: tuple[Output, ...], parser: FormulaParser)
     )
 
 
-def _ordered_output(item: exp.Expr, outputs: tuple[Output, ...], parser: FormulaParser) -> int | Formula:
+def _ordered_output(
+    item: exp.Expr, outputs: tuple[Output, ...], parser: FormulaParser
+) -> int | OutputFormula:
     """The output that a position, name, column or value means, or a new value. Names take precedence."""
     scope, names = parser.scope, [output.name for output in outputs]
     if isinstance(item, exp.Literal):

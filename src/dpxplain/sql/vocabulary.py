@@ -11,7 +11,13 @@ from collections.abc import Sequence
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpxplain.model.expression import Function, Part
+from dpxplain.model.expression import (
+    FORMULA_FUNCTIONS,
+    ArithmeticOperator,
+    ComparisonOperator,
+    Function,
+    Part,
+)
 
 GRAMMAR = (
     "Write: SELECT columns, then any of COUNT(*), COUNT(column), SUM(column), AVG(column) FROM the table "
@@ -159,6 +165,24 @@ _FUNCTION = (
 )
 
 
+ARITHMETIC: dict[type[exp.Expr], ArithmeticOperator] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+}
+COMPARISONS: dict[type[exp.Expr], ComparisonOperator] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+FORMULA_NODES: dict[type[exp.Expr], ArithmeticOperator] = {
+    exp.FUNCTION_BY_NAME[word]: operator for operator, word in FORMULA_FUNCTIONS.items()
+}
 FUNCTIONS: dict[type[exp.Expr], Function] = {
     exp.Abs: "abs",
     exp.Ceil: "ceil",
@@ -195,7 +219,6 @@ AGGREGATES = {
     *("COUNT", "SUM", "AVG", "VARIANCE", "VAR_SAMP", "VAR_POP", "STDDEV", "STDDEV_SAMP", "STDDEV_POP"),
     *("MEDIAN", "QUANTILE_CONT", "PERCENTILE_CONT", "APPROX_QUANTILE"),
 }
-FORMULA_FUNCTIONS = {"LN", "EXP"}
 _CALLED = {
     *(
         "ABS",

@@ -11,20 +11,13 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
-from dpxplain.model.query import And, Comparison, Filter, IsNull, Literal_, Membership, Not, Operator, Or
+from dpxplain.model.expression import FLIPPED
+from dpxplain.model.query import And, Comparison, Filter, IsNull, Literal_, Membership, Not, Or
 from dpxplain.model.value_domain import like_matcher
 from dpxplain.sql.expression_parser import column_name
 from dpxplain.sql.scope import Scope, is_literal, listing
+from dpxplain.sql.vocabulary import COMPARISONS
 
-_OPERATORS: dict[type[exp.Expr], Operator] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-}
-_FLIPPED: dict[Operator, Operator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
 _COMPARE = "Compare a column with a value, for example age >= 30 AND sex = 'F'."
 
 
@@ -48,7 +41,7 @@ def condition(node: exp.Expr, scope: Scope) -> Filter:
             return _bare(node, scope)
         case exp.Like() | exp.ILike():
             return _like(node, scope)
-        case _ if type(node) in _OPERATORS:
+        case _ if type(node) in COMPARISONS:
             return _comparison(node, scope)
     return _expression(node, scope)
 
@@ -93,12 +86,12 @@ def one_of(column: str, values: Iterable[Literal_]) -> Filter:
 
 
 def _comparison(node: exp.Expr, scope: Scope) -> Filter:
-    operator = _OPERATORS[type(node)]
+    operator = COMPARISONS[type(node)]
     left, right = node.this.unnest(), node.expression.unnest()
     if is_literal(left) and is_literal(right):
         raise scope.refuse("This compares two constants.", _COMPARE, node)
     if is_literal(left):
-        left, right, operator = right, left, _FLIPPED[operator]
+        left, right, operator = right, left, FLIPPED[operator]
     if isinstance(right, exp.Column):
         # Text without quotation marks is read as a column.
         scope.column(right, otherwise=f"If you mean text, write '{right.name}'.")

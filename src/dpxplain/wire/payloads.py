@@ -216,7 +216,7 @@ def explanation_payload(
     gap, interval = table.release.gap, table.release.gap_interval
     several = parse(answer.sql, answer.schema).is_table
     place = place or Place.of_schema(answer.schema)
-    code = explain_code(place, answer.sql, answer.rho, table.request, several=several)
+    code = explain_code(place, answer.sql, answer.rho, table.request, answer.schema, several=several)
     payload = ExplanationPayload(
         kind="explanation",
         id=table.id,
