@@ -22,7 +22,7 @@ from dpxplain.privacy.mechanisms.noise import OpenDPNoise
 from dpxplain.remote.http import DatasetServer, OtherPlan, not_a_server
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
-from dpxplain.results.base import Truth
+from dpxplain.results.base import Truth, TruthTeller
 from dpxplain.results.explanation import Explanation
 from dpxplain.results.question import Question
 from dpxplain.results.requests import why_request
@@ -203,7 +203,7 @@ class RemoteDataset(OpenDataset):
         return type(self)(self._server, self._server.enter(), self.progress)
 
 
-class RemoteCuratorDataset(RemoteDataset):
+class RemoteCuratorDataset(RemoteDataset, TruthTeller):
     """A curator's data set. True values come from the server, which records that they were looked at."""
 
     def answer_truth(self, answer: Answer) -> Truth:

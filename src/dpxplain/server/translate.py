@@ -15,15 +15,15 @@ from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
 from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE
 from dpxplain.render.charts import answer_chart, answers_chart, chart, influence_chart
 from dpxplain.render.snippets import Place
-from dpxplain.results.answer import Answer, AnswerRow
+from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
-from dpxplain.results.base import AnswerLike
 from dpxplain.results.discovery import Discovery
 from dpxplain.results.explanation import Explanation, PlannedExplanation
 from dpxplain.results.formula_answer import computed_answer
 from dpxplain.results.prepared import PlannedPreparation, Prepared
 from dpxplain.results.quality import Quality
 from dpxplain.results.question import Question
+from dpxplain.results.released_answer import AnswerRow, ReleasedAnswer
 from dpxplain.results.story import PlannedStory
 from dpxplain.server.bodies import (
     ChartOrder,
@@ -242,7 +242,7 @@ def show_question(question: Question, chart_width: int | None) -> Payload:
     return payload
 
 
-def show_preparation(session: Session, answer: AnswerLike, prepared: Prepared) -> Payload:
+def show_preparation(session: Session, answer: ReleasedAnswer, prepared: Prepared) -> Payload:
     return _as_payload(prepared_payload(prepared, answer, session.budget))
 
 

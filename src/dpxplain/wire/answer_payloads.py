@@ -15,10 +15,11 @@ from dpxplain.model.schema import label
 from dpxplain.privacy.intervals import Interval
 from dpxplain.render.snippets import Place, query_code
 from dpxplain.render.views_results import answer_figures
-from dpxplain.results.answer import Answer, AnswerRow
+from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.results.base import Truth
 from dpxplain.results.formula_answer import FormulaAnswer
+from dpxplain.results.released_answer import AnswerRow
 from dpxplain.results.requests import group_request
 from dpxplain.wire.account_payloads import budget_figures, spend_payloads
 from dpxplain.wire.payloads import (

@@ -22,12 +22,14 @@ from dpxplain.render import story_tree
 from dpxplain.render.snippets import Place, explain_code
 from dpxplain.render.views_results import gap_without_text
 from dpxplain.render.views_truth import true_texts
-from dpxplain.results.base import AnswerLike, QuestionLike, Truth
+from dpxplain.results.asked_question import AskedQuestion
+from dpxplain.results.base import Truth
 from dpxplain.results.discovery import DiscoveryPreview
 from dpxplain.results.explanation import Explanation, ExplanationRow
 from dpxplain.results.prepared import PreparationPreview, Prepared
 from dpxplain.results.preview import CustomPreview, ExplanationPreview, QueriesPreview, QueryPreview
 from dpxplain.results.quality import QualityPreview
+from dpxplain.results.released_answer import ReleasedAnswer
 from dpxplain.results.story import Story, StoryPreview
 from dpxplain.results.tuning import TuningPreview
 from dpxplain.sql.parse import parse
@@ -128,7 +130,7 @@ def general_payload(
     return GeneralPayload(low=low, high=high, interval_text=interval_text(interval, figures))
 
 
-def question_payload(question: QuestionLike, truth: Truth | None = None) -> QuestionPayload:
+def question_payload(question: AskedQuestion, truth: Truth | None = None) -> QuestionPayload:
     groups, contrast = question.answer.groups, question.contrast
     no_influence = question.answer.no_influence
     attributes = (
@@ -247,7 +249,7 @@ def explanation_payload(
     return payload
 
 
-def prepared_payload(prepared: Prepared, answer: AnswerLike, budget: Budget) -> PreparedPayload:
+def prepared_payload(prepared: Prepared, answer: ReleasedAnswer, budget: Budget) -> PreparedPayload:
     return PreparedPayload(
         kind="prepared",
         id=prepared.id,
