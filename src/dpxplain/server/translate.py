@@ -38,7 +38,7 @@ from dpxplain.server.bodies import (
 from dpxplain.server.problems import Problem, not_found
 from dpxplain.server.size_limits import check_formula, check_question
 from dpxplain.session import Session
-from dpxplain.wire.account_payloads import history_records
+from dpxplain.wire.account_payloads import history_line
 from dpxplain.wire.answer_payloads import answer_columns, answer_payload
 from dpxplain.wire.payloads import (
     explanation_payload,
@@ -202,7 +202,7 @@ def show_story(session: Session, body: TellStory) -> Payload:
 def show_release(result: Answer | Answers | Explanation | Prepared | Quality | Discovery) -> Payload:
     """What a remote client needs: the release itself, from which the client makes the same result."""
     entry = result.released.entry if isinstance(result, Prepared) else result.entry
-    return {"entry": history_records([entry])[0], "free": result.free, "release": result.release.to_json()}
+    return {"entry": history_line(entry), "free": result.free, "release": result.release.to_json()}
 
 
 def show_answer(

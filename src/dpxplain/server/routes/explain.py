@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, Response
 
 from dpxplain.ledger.protocol import Job
 from dpxplain.phases.dataset import OpenDataset
@@ -35,8 +35,7 @@ from dpxplain.server.openapi import answers, failures
 from dpxplain.server.pool import Task
 from dpxplain.server.precision import PricedPreview
 from dpxplain.server.problems import not_found, other_plan, stopping
-from dpxplain.server.response_shapes import JobLine, JobList, JobPayload
-from dpxplain.wire.account_payloads import request_weights
+from dpxplain.server.response_shapes import JobLine, JobList, JobPayload, RecordResponse
 from dpxplain.wire.payloads import StoryPayload, preview_payload
 from dpxplain.wire.shapes import PreviewPayload
 
@@ -51,7 +50,7 @@ _JOB: Any = {**answers(JobPayload, "Ended.", 409, 500, 503), **_GOING_ON}
 @router.post("/datasets/{dataset}/prepare/preview", responses=answers(PreviewPayload, "Price.", 409, 503))
 async def preview_prepare(access: AccessDep, body: Prepare) -> Any:
     """What preparing an answer would cost. Spends nothing."""
-    return JSONResponse(await access.plan(lambda: preview_payload(_plan(access, body)[1])))
+    return RecordResponse(await access.plan(lambda: preview_payload(_plan(access, body)[1])))
 
 
 @router.post("/datasets/{dataset}/prepare", responses=_JOB)
@@ -71,7 +70,7 @@ async def preview_explain(access: AccessDep, body: PreviewExplanation) -> Any:
     def price() -> Response:
         planned, preview = _plan(access, body)
         rho = _asked_rho(body, planned)
-        return JSONResponse(
+        return RecordResponse(
             preview_payload(preview)
             | {
                 "levels": precision.explanation_levels(plan_at, body.prices),
@@ -105,7 +104,7 @@ async def preview_story(access: AccessDep, body: PreviewStory) -> Any:
             preview = size_limits.check_story(planned, access.server.sizes)
             preparation = planned.plan.preparation
             rho = None if preparation is None else preparation.rho
-            return JSONResponse(
+            return RecordResponse(
                 preview_payload(preview)
                 | {
                     "levels": precision.story_levels(plan_at, body.prices),
@@ -128,7 +127,7 @@ async def story(access: AccessDep, body: TellStory) -> Any:
         with access.dataset.keep_families_if_accepted(access.caller.name):
             return translate.show_story(access.read_only_session(), body)
 
-    return JSONResponse(await access.plan(tell))
+    return RecordResponse(await access.plan(tell))
 
 
 @router.post(
@@ -169,19 +168,11 @@ async def jobs(access: AccessDep) -> Any:
     server = access.server
 
     def line(job: Job) -> JobLine:
-        return JobLine(
-            id=job.id,
-            kind=job.kind,  # type: ignore[typeddict-item]
-            state=job.state,  # type: ignore[typeddict-item]
-            stage=server.jobs.stage(job),
-            created=job.created.isoformat(),
-            request=dict(job.request),
-            weights=request_weights(job.request),
-        )
+        return JobLine(**vars(job) | {"stage": server.jobs.stage(job)})
 
     def listed() -> Response:
         own_jobs = server.ledger.jobs.of_owner(access.caller.name, access.name)
-        return JSONResponse(JobList(jobs=[line(job) for job in own_jobs]))
+        return RecordResponse(JobList(jobs=[line(job) for job in own_jobs]))
 
     return await access.plan(listed)  # in the planning pool, because requests may be long
 
@@ -310,7 +301,7 @@ async def _job_response(access: DatasetAccess, id: str, form: Shown) -> Response
         "result": result,
         "error": error,
     }
-    return JSONResponse(payload, 200 if state in FINISHED else 202)
+    return RecordResponse(payload, 200 if state in FINISHED else 202)
 
 
 def _has_form(result: Mapping[str, Any] | None, form: Shown) -> bool:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Literal
 
 from fastapi import APIRouter
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from dpxplain.errors import BadRequest, DataChanged
 from dpxplain.model.charge import Entry, HistoryPage
@@ -56,9 +56,16 @@ from dpxplain.server.response_shapes import (
     DatasetPayload,
     Datasets,
     PreparationsOfQuery,
+    RecordResponse,
     ReleasePayload,
 )
-from dpxplain.wire.account_payloads import budget_payload, discovery_payload, history_payload, history_records
+from dpxplain.wire.account_payloads import (
+    HistoryPayload,
+    budget_payload,
+    discovery_payload,
+    history_line,
+    history_payload,
+)
 from dpxplain.wire.answer_payloads import AnswerColumns
 from dpxplain.wire.fit_payloads import quality_payload
 from dpxplain.wire.payloads import preview_payload
@@ -67,7 +74,6 @@ from dpxplain.wire.shapes import (
     AnswerPayload,
     BudgetPayload,
     DiscoveryPayload,
-    HistoryPayload,
     PreviewPayload,
     QualityPayload,
     QuestionPayload,
@@ -96,7 +102,7 @@ def datasets(caller: AnyCaller, server: ServerDep) -> Any:
         if file.schema is not None:
             budget = account.budget(file.name)
             summaries.append(catalog.summary(file.schema, budget, available=False))
-    return JSONResponse({"datasets": sorted(summaries, key=lambda summary: summary["name"])})
+    return RecordResponse({"datasets": sorted(summaries, key=lambda summary: summary["name"])})
 
 
 @router.get("/datasets/{dataset}", responses=answers(DatasetPayload))
@@ -107,13 +113,13 @@ def dataset(access: AccessDep) -> Any:
     details["failures"] = access.failure_count()
     with suppress(DataChanged):  # the declarations are shown anyway
         details["quality"] = _latest_release(access, "quality")
-    return JSONResponse(details)
+    return RecordResponse(details)
 
 
 @router.get("/datasets/{dataset}/budget", responses=answers(BudgetPayload))
 def budget(access: AccessDep) -> Any:
     """What you may spend, have spent and have left."""
-    return JSONResponse(budget_payload(access.account.budget(access.name)))
+    return RecordResponse(budget_payload(access.account.budget(access.name)))
 
 
 @router.post("/datasets/{dataset}/preview", responses=answers(PricedPreview, "Price.", 409, 503))
@@ -129,7 +135,7 @@ async def preview(access: AccessDep, body: PreviewQuery) -> Any:
         form = None if planned.schema.joined else query_form(planned.statement, planned.schema)
         rho = planned.plan.rho
         tells, doubt = precision.query_hints(plan_at, rho)
-        return JSONResponse(
+        return RecordResponse(
             preview_payload(planned.preview())
             | {
                 "form": form,
@@ -149,11 +155,13 @@ async def query(access: AccessDep, body: Ask, form: AskForm = "shown") -> Any:
 
     def show(answer: Answer | Answers) -> Response:
         if form == "release":
-            return JSONResponse(
+            return RecordResponse(
                 translate.show_release(answer) | {"preparations": _preparations(access, answer)}
             )
         session = access.read_only_session()
-        return JSONResponse(translate.show_answer(session, answer, access.place, body.chart_width, form=form))
+        return RecordResponse(
+            translate.show_answer(session, answer, access.place, body.chart_width, form=form)
+        )
 
     def find_stored() -> tuple[PlannedQuery, Response | None]:
         """The plan, and the stored answer if there is one."""
@@ -185,7 +193,7 @@ async def answer(
     def read() -> Response:
         session = access.read_only_session()
         stored = translate.stored_answer(session, entry, confidence, population)
-        return JSONResponse(
+        return RecordResponse(
             translate.show_answer(
                 session, stored, access.place, chart_width, chart_order, form, chart_order_of
             )
@@ -200,7 +208,7 @@ async def why(access: AccessDep, body: Why) -> Any:
 
     def verdict() -> Response:
         question = translate.question_of(access.read_only_session(), body)
-        return JSONResponse(translate.show_question(question, body.chart_width))
+        return RecordResponse(translate.show_question(question, body.chart_width))
 
     return await access.plan(verdict)
 
@@ -223,7 +231,7 @@ async def history(
     # In the planning pool, so that a caller who reads many pages takes turns with other callers.
     failures, name = access.server.ledger.failures, access.name
     return await access.plan(
-        lambda: JSONResponse(history_payload(page(), failures.cancelled(name), failures.kept(name)))
+        lambda: RecordResponse(history_payload(page(), failures.cancelled(name), failures.kept(name)))
     )
 
 
@@ -253,7 +261,7 @@ async def find_release(access: AccessDep, key: KeyQuery = None, kind: KindQuery 
 def preparations(access: AccessDep, subject: SubjectQuery) -> Any:
     """The preparations of one query."""
     entries = access.ledger.preparations(access.name, subject)
-    return JSONResponse(history_payload(HistoryPage(entries, None)))
+    return RecordResponse(history_payload(HistoryPage(entries, None)))
 
 
 def _plan(access: DatasetAccess, body: Ask) -> PlannedQuery:
@@ -277,7 +285,7 @@ def _preparations(access: DatasetAccess, answer: Answer | Answers) -> list[Prepa
     subjects = [preparation_subject(part.statement.query, dataset) for part in parts]
     return [
         PreparationsOfQuery(
-            subject=subject, entries=history_records(access.ledger.preparations(access.name, subject))
+            subject=subject, entries=list(map(history_line, access.ledger.preparations(access.name, subject)))
         )
         for subject in subjects
     ]
@@ -290,7 +298,7 @@ def _latest_release(access: DatasetAccess, kind: str) -> ReleasePayload | None:
 
 
 def _release_payload(entry: Entry, text: str) -> ReleasePayload:
-    return ReleasePayload(entry=history_records([entry])[0], release=text)
+    return ReleasePayload(entry=history_line(entry), release=text)
 
 
 def _release_response(access: DatasetAccess, stored: tuple[Entry, str] | None) -> Response:
@@ -303,13 +311,13 @@ def _release_response(access: DatasetAccess, stored: tuple[Entry, str] | None) -
             answer = access.read_only_session().find_answer(stored[0].id)
             if answer is not None:
                 payload["preparations"] = _preparations(access, answer)
-    return JSONResponse(payload)
+    return RecordResponse(payload)
 
 
 @router.post("/datasets/{dataset}/quality/preview", responses=answers(PreviewPayload, "Price.", 409, 503))
 async def preview_quality(access: AccessDep, body: MeasureQuality) -> Any:
     """What measuring the quality would cost and how noisy its counts would be. Spends nothing."""
-    return JSONResponse(await access.plan(lambda: preview_payload(_plan_quality(access, body).preview())))
+    return RecordResponse(await access.plan(lambda: preview_payload(_plan_quality(access, body).preview())))
 
 
 @router.get("/datasets/{dataset}/quality", responses=answers(BoughtQuality, "The shares, or null.", 409, 503))
@@ -319,7 +327,7 @@ async def stored_quality(access: AccessDep, confidence: ConfidenceQuery = 0.95) 
     def read() -> Response:
         measured = bought_quality(access.read_only_dataset(), confidence)
         budget = access.account.budget(access.name)
-        return JSONResponse({"quality": None if measured is None else quality_payload(measured, budget)})
+        return RecordResponse({"quality": None if measured is None else quality_payload(measured, budget)})
 
     return await access.plan(read)
 
@@ -330,8 +338,8 @@ async def quality(access: AccessDep, body: MeasureQuality, form: Form = "shown")
 
     def show(measured: Quality) -> Response:
         if form == "release":
-            return JSONResponse(translate.show_release(measured))
-        return JSONResponse(quality_payload(measured, access.account.budget(access.name)))
+            return RecordResponse(translate.show_release(measured))
+        return RecordResponse(quality_payload(measured, access.account.budget(access.name)))
 
     def find_stored() -> tuple[PlannedQuality, Response | None]:
         planned = _plan_quality(access, body)
@@ -347,7 +355,7 @@ async def quality(access: AccessDep, body: MeasureQuality, form: Form = "shown")
 @router.post("/datasets/{dataset}/discover/preview", responses=answers(PreviewPayload, "Price.", 409, 503))
 async def preview_discover(access: AccessDep, body: Discover) -> Any:
     """What discovering a column's values would cost, and how many units a value needs. Spends nothing."""
-    return JSONResponse(await access.plan(lambda: preview_payload(_plan_discovery(access, body).preview())))
+    return RecordResponse(await access.plan(lambda: preview_payload(_plan_discovery(access, body).preview())))
 
 
 @router.post("/datasets/{dataset}/discover", responses=_DISCOVERY)
@@ -356,8 +364,8 @@ async def discover(access: AccessDep, body: Discover, form: Form = "shown") -> A
 
     def show(discovery: Discovery) -> Response:
         if form == "release":
-            return JSONResponse(translate.show_release(discovery))
-        return JSONResponse(discovery_payload(discovery, access.account.budget(access.name)))
+            return RecordResponse(translate.show_release(discovery))
+        return RecordResponse(discovery_payload(discovery, access.account.budget(access.name)))
 
     def find_stored() -> tuple[PlannedDiscovery, Response | None]:
         planned = _plan_discovery(access, body)
