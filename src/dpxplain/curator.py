@@ -25,7 +25,8 @@ from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_scored import true_influences
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers, unused
-from dpxplain.results.base import QuestionLike, Truth
+from dpxplain.results.asked_question import AskedQuestion
+from dpxplain.results.base import Truth, TruthTeller
 from dpxplain.results.explanation import Explanation, ExplanationRow
 from dpxplain.results.formula_answer import FormulaAnswer
 from dpxplain.results.question import Question
@@ -59,7 +60,7 @@ class TruthColumns:
         return cls(tuple(selected), low, high, noise_scale, general, true, covered)
 
 
-class CuratorDataset(OpenDataset):
+class CuratorDataset(OpenDataset, TruthTeller):
     """An open data set that also reveals true values."""
 
     def answer_truth(self, answer: Answer) -> Truth:
@@ -203,7 +204,7 @@ class CuratorDataset(OpenDataset):
         unit = 1.0 if kind == "count" else measured_grid(query, self.schema).unit
         return [None if np.isnan(v) else float(v * unit) for v in value]
 
-    def _influences(self, question: QuestionLike, family: Family) -> tuple[FloatArray, IntArray]:
+    def _influences(self, question: AskedQuestion, family: Family) -> tuple[FloatArray, IntArray]:
         """True influence and rank of every condition. Ties keep the family's order."""
         query = question.answer.statement.query
         true = true_influences(query, question.contrast, family, self).reveal()

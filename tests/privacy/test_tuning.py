@@ -279,7 +279,7 @@ def test_intervals_and_promises_hold_at_least_as_often_as_they_say(rho: float) -
                 if row.column == name
             )
         held["units"] += all(
-            row.cut[0] <= np.mean(sizes > row.max_rows) <= row.cut[1]
+            row.units_above[0] <= np.mean(sizes > row.max_rows) <= row.units_above[1]
             and (not row.sure or np.mean(sizes <= row.max_rows) >= row.keep)
             and row.rows_lost[0] <= np.maximum(sizes - row.max_rows, 0).sum() <= row.rows_lost[1]
             for row in tuning.max_rows

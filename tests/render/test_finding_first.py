@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 
 import pytest
@@ -10,6 +11,7 @@ from rich.console import Console
 from test_html_pages import Page
 
 import dpxplain as dpx
+from dpxplain.model.public import as_json
 from dpxplain.render.notebook import as_html
 from dpxplain.render.report import report
 from dpxplain.render.terminal import as_text, renderable
@@ -51,7 +53,7 @@ def test_every_face_has_the_same_finding(kind, request, adult):
     result = request.getfixturevalue(kind)
     finding = result.finding
     terminal, notebook = flat(as_text(result)), Page(as_html(result)).text
-    payload = payload_of(kind, result, adult.budget)["finding"]
+    payload = json.loads(json.dumps(payload_of(kind, result, adult.budget)["finding"], default=as_json))
     for part in (finding.headline, finding.support, finding.caveat):
         assert part in terminal
         assert part in notebook

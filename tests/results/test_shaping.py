@@ -12,6 +12,7 @@ import pandas
 import pytest
 
 import dpxplain as dpx
+from dpxplain.model.public import as_json
 from dpxplain.render.chart_rows import PHONE, WIDE
 from dpxplain.render.charts import chart
 from dpxplain.render.views import view_of
@@ -74,7 +75,7 @@ def test_every_result_carries_them_in_print_notebook_and_json(session: Session) 
             assert sentence not in " ".join(str(result).split()), "only on request"
             assert html.escape(sentence) in result._repr_html_()
         assert payload["shaped_by"] == list(result.shaped_by)
-        json.dumps(payload)
+        json.dumps(payload, default=as_json)
 
 
 def test_a_truncated_count_is_called_what_it_is(session: Session) -> None:

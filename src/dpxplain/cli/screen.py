@@ -24,6 +24,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from dpxplain.model.public import as_json
+
 if TYPE_CHECKING:
     from rich.status import Status
 
@@ -93,12 +95,14 @@ def show_json(payload: object) -> None:
 
 
 def _finite(value: Any) -> Any:
-    """The value with null for infinity and NaN, which JSON does not have."""
+    """The value as plain JSON, with null for infinity and NaN, which JSON does not have."""
     if isinstance(value, dict):
         return {key: _finite(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
         return [_finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, str | int) else _finite(as_json(value))
 
 
 def show_csv(result: _Exportable) -> None:

@@ -15,6 +15,7 @@ from dpxplain.ledger.standing import known_limit, latest_grant
 from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import ENTRIES, LOG
 from dpxplain.model.budget import check_rho, rho_of_units
+from dpxplain.model.public import public
 
 ASKED, DECLINED = "budget asked for", "budget request declined"
 MOST_OPEN = 3  # waiting requests of one analyst
@@ -34,17 +35,20 @@ _CHARGES = (
 )
 
 
+@public("BudgetRequestLine", "id? analyst rho reason time")
 @dataclass(frozen=True)
 class BudgetRequest:
     """An analyst's request for more budget that the curator has not answered yet."""
 
-    id: int
+    id: int | None
+    """None for an analyst, because ids count everybody's requests."""
     analyst: str
     rho: float
     reason: str
     time: datetime
 
 
+@public("UseLine", "day analyst rho", description="What one analyst was charged on one day, in UTC.")
 @dataclass(frozen=True)
 class DayOfUse:
     """What one analyst was charged on one day, in UTC."""

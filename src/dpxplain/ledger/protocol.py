@@ -13,12 +13,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from dpxplain.errors import BadRequest, LedgerUnavailable
 from dpxplain.model.budget import Budget
 from dpxplain.model.charge import Charge, Ending, Entry, EntryId, HistoryPage
 from dpxplain.model.confidential import ContentDigest
+from dpxplain.model.public import public
 
 EVERYONE = "*"
 """The reader of a share with everyone."""
@@ -180,6 +181,7 @@ class Allowance:
     """The time of the grant; None without a grant, when the analyst may spend what everyone may."""
 
 
+@public("SharePayload", "owner reader reason by time")
 @dataclass(frozen=True)
 class Share:
     """`reader` (or everyone) may see what `owner` asked of the data set."""
@@ -206,6 +208,7 @@ class AuditRecord:
     hash: str
 
 
+@public("AuditVerified", "records head problems intact")
 @dataclass(frozen=True)
 class AuditReport:
     """What a verification found. Note `head` elsewhere: later it shows whether the log's end was cut off."""
@@ -235,6 +238,7 @@ class Identity:
     """The OIDC issuer who vouches for the name; None for a token of the ledger."""
 
 
+@public("TokenPayload", "id name role created expires by revoked maker")
 @dataclass(frozen=True)
 class Token:
     """A token as the curator sees it. Only its holder knows its text."""
@@ -257,10 +261,10 @@ class Job:
     id: str
     dataset: str
     owner: str
-    kind: str
+    kind: Literal["prepare", "explain"]
     request: Mapping[str, Any]
-    state: str
-    """"queued", "running", "done", "failed", "cancelled"; "lost" when its process was not heard of lately."""
+    state: Literal["queued", "running", "done", "failed", "cancelled", "lost"]
+    """Lost: its process was not heard of lately."""
     stage: str
     error: Mapping[str, Any] | None
     entry: int | None

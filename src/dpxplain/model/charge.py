@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote
 from dpxplain.model.budget import UNITS_PER_RHO, rho_of_units, spend_units
 from dpxplain.model.confidential import ContentDigest
 from dpxplain.model.display import Displayed
+from dpxplain.model.public import public
 
 LARGEST_NUMBER = 2**63 - 1
 """The largest number of an entry."""
@@ -76,6 +77,7 @@ leads by at least 2^20 of them, and 2^20/√(2·128) = 2^16. The noise of other 
 a σ, except `VALUES`, whose noise is on whole numbers."""
 
 
+@public("SpendPayload", "event of mechanism rho")
 @dataclass(frozen=True)
 class Spend:
     """One event's share of a charge, as planned and as written into the ledger.
@@ -101,6 +103,11 @@ class Spend:
         if self.event == _ON_WHOLE_NUMBERS:
             return False
         return self.event not in _SEARCHES or self.rho <= LARGEST_FINE_SEARCH
+
+    @property
+    def mechanism(self) -> str:
+        """The event in words."""
+        return str(self)
 
     def __str__(self) -> str:
         words = WORDS[Event(self.event)] if self.event in WORDS else self.event

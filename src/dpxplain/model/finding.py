@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpxplain.model.public import public
 
+
+@public(
+    "FindingPayload",
+    "headline support caveat notes",
+    description="The answer first: what every face shows before anything else.",
+)
 @dataclass(frozen=True)
 class Finding:
     """A headline, what supports it, the one caveat that matters most, and notes on request.

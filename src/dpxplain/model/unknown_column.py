@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from dpxplain.model.hardening import Declared
+from dpxplain.model.public import public
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,6 +57,15 @@ class ValueCounts:
 
     values: tuple[str, ...]
     units: NDArray[np.int64]
+
+
+@public("DiscoveredValuePayload", "value units")
+@dataclass(frozen=True)
+class DiscoveredValue:
+    """A value and how many privacy units have it, with noise."""
+
+    value: str
+    units: float
 
 
 @dataclass(frozen=True)

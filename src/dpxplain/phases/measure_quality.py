@@ -6,6 +6,7 @@ sensitivities are proved in docs/proofs/quality.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
@@ -14,9 +15,18 @@ from dpxplain.model.budget import check_rho, remainder
 from dpxplain.model.charge import Charge, Event, Request, Spend, spends
 from dpxplain.model.release import Released
 from dpxplain.model.schema import Schema
-from dpxplain.model.schema_fit import FitQuestion, QualityRelease, declares_null, partitions, unit_sizes
+from dpxplain.model.schema_fit import (
+    FitQuestion,
+    Partition,
+    QualityRelease,
+    declares_null,
+    partitions,
+    unit_sizes,
+)
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.privacy.calibration import LARGEST_SCALE, gaussian_scale
+from dpxplain.privacy.aggregate_intervals import NoisyCount, bin_bounds, pooled_total, share_interval
+from dpxplain.privacy.calibration import LARGEST_SCALE, gaussian_scale, two_sided_quantile
+from dpxplain.privacy.intervals import Interval
 from dpxplain.privacy.mechanisms.gaussian import add_gaussian
 from dpxplain.privacy.sensitivity import count_sensitivity, fit_sensitivity
 
@@ -131,3 +141,83 @@ def find_quality(dataset: OpenDataset) -> tuple[QualityPlan, Released[QualityRel
         return None  # discovered after this data set was opened
     plan = plan_quality(dataset.schema, release.rho, release.discovered)
     return (plan, Released(release, stored[0], free=True)) if plan.key(dataset) == stored[0].key else None
+
+
+class QualityReading:
+    """How much of the data each declaration touches, according to a stored quality. Reads no data."""
+
+    def __init__(self, plan: QualityPlan, released: Released[QualityRelease], confidence: float) -> None:
+        self.plan = plan
+        self.release = released.value
+        self.id = released.entry.id
+        self.confidence = confidence
+        self._partitions = partitions(plan.schema, plan.discovered)
+        self._counts = _by_category(self._partitions, self.release)
+        self._total = pooled_total([list(counts.values()) for counts in self._counts.values()])
+
+    @property
+    def schema(self) -> Schema:
+        """The curator's schema, which is public."""
+        return self.plan.schema
+
+    def covers(self, column: str) -> bool:
+        """Whether the column's rows were counted. A column that was discovered later is not covered."""
+        return any(name == column for name, _ in self._counts)
+
+    def share(self, column: str, domain: str, category: str) -> Interval:
+        """The share of rows in a category of `model.schema_fit.Partition`."""
+        return share_interval(self._counts[column, domain][category], self._total, self.confidence)
+
+    def most_left_out(self, column: str, domain: str) -> float:
+        """The most rows that are in no group of this column."""
+        kept = {"fits", "null"} if declares_null(self.schema.column(column)) else {"fits"}
+        counts = [count for category, count in self._counts[column, domain].items() if category not in kept]
+        together = sum(count.value for count in counts)
+        scale = math.sqrt(len(counts)) * self.release.rows_scale
+        return max(0.0, together + two_sided_quantile(self.confidence) * scale)
+
+    @property
+    def units_above(self) -> Interval:
+        """The share of privacy units with more than max_rows rows; (0, 0) if a row is the unit."""
+        units = self._units()
+        if not units:
+            return 0.0, 0.0
+        above = NoisyCount(sum(unit.value for unit in units[1:]), math.sqrt(len(units) - 1) * units[0].scale)
+        return share_interval(above, pooled_total([units]), self.confidence)
+
+    @property
+    def rows_lost(self) -> Interval:
+        """How many rows are beyond max_rows. The upper end is infinite if a unit may exceed the last size."""
+        units, sizes = self._units(), unit_sizes(self.schema)
+        if not units:
+            return 0.0, 0.0
+        counts = bin_bounds(units[1:], self.confidence)
+        most = sizes[0]
+        ends = zip(sizes, (*sizes[1:], math.inf), counts, strict=True)
+        lost = [
+            ((low + 1 - most) * few, (high - most) * many if many else 0.0) for low, high, (few, many) in ends
+        ]
+        return sum(low for low, _ in lost), sum(high for _, high in lost)
+
+    def _units(self) -> list[NoisyCount]:
+        scale = self.release.units_scale
+        return [] if scale is None else [NoisyCount(value, scale) for value in self.release.noisy_units]
+
+
+def read_quality(dataset: OpenDataset, confidence: float = 0.95) -> QualityReading | None:
+    """What the quality that was measured last says; None if there is none under these declarations. Free."""
+    bought = find_quality(dataset)
+    return None if bought is None else QualityReading(*bought, confidence)
+
+
+def _by_category(
+    parts: Sequence[Partition], release: QualityRelease
+) -> dict[tuple[str, str], dict[str, NoisyCount]]:
+    """The counts by column and domain, then by category."""
+    values = iter(release.noisy_rows)
+    return {
+        (part.column, part.domain): {
+            category: NoisyCount(next(values), release.rows_scale) for category in part.categories
+        }
+        for part in parts
+    }

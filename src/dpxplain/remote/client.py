@@ -13,7 +13,7 @@ from dpxplain.curator import TruthColumns
 from dpxplain.errors import BadRequest, CuratorOnly, Denied
 from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.budget import Budget
-from dpxplain.model.charge import Entry, EntryId, HistoryPage, Request, Spend, whole_history
+from dpxplain.model.charge import Entry, EntryId, HistoryPage, Request, whole_history
 from dpxplain.model.display import Record
 from dpxplain.model.release import R, Released
 from dpxplain.model.schema import Schema
@@ -22,10 +22,11 @@ from dpxplain.privacy.mechanisms.noise import OpenDPNoise
 from dpxplain.remote.http import DatasetServer, OtherPlan, not_a_server
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
-from dpxplain.results.base import Truth
+from dpxplain.results.base import Truth, TruthTeller
 from dpxplain.results.explanation import Explanation
 from dpxplain.results.question import Question
 from dpxplain.results.requests import why_request
+from dpxplain.wire.account_payloads import read_entry
 
 _PAGE = 500  # lines of the history, as many as the server sends at once
 
@@ -79,13 +80,13 @@ class RemoteLedger:
     def preparations(self, dataset: str, subject: str) -> list[Entry]:
         if subject not in self._preparations:
             body = self._server.get(f"/preparations?subject={quote(subject)}")
-            self._preparations[subject] = [_entry(line) for line in body["entries"]]
+            self._preparations[subject] = [read_entry(line) for line in body["entries"]]
         return self._preparations[subject]
 
     def history_page(self, dataset: str, before: EntryId | None = None, limit: int = _PAGE) -> HistoryPage:
         position = "" if before is None else f"&before={_in_path(before)}"
         body = self._server.get(f"/history?limit={max(1, min(limit, _PAGE))}{position}")
-        return HistoryPage([_entry(line) for line in body["entries"]], body["older"])
+        return HistoryPage([read_entry(line) for line in body["entries"]], body["older"])
 
     def history(self, dataset: str) -> list[Entry]:
         return whole_history(lambda before: self.history_page(dataset, before))
@@ -100,7 +101,7 @@ class RemoteLedger:
     def keep_preparations(self, preparations: Sequence[Mapping[str, Any]]) -> None:
         """Remembers the preparations that the server names for a query."""
         for prepared in preparations:
-            self._preparations[prepared["subject"]] = list(map(_entry, prepared["entries"]))
+            self._preparations[prepared["subject"]] = list(map(read_entry, prepared["entries"]))
 
     def add_preparation(self, subject: str, entry: Entry, text: str) -> None:
         """Remembers a preparation that this session bought or read."""
@@ -134,7 +135,7 @@ class RemoteLedger:
 
     def _keep(self, body: Mapping[str, Any]) -> tuple[Entry, str]:
         """Remembers a release, and the preparations that the server names with it."""
-        release = _entry(body["entry"]), str(body["release"])
+        release = read_entry(body["entry"]), str(body["release"])
         self._releases[release[0].id] = release
         self.keep_preparations(body.get("preparations", ()))
         return release
@@ -167,7 +168,7 @@ class RemoteReleaser:
                 remedy="Ask the curator to run: dpxplain schema tune",
             )
         body = self._ask(charge.kind, {**request.body, "expected_key": charge.key}, dataset.progress)
-        entry, text = _entry(body["entry"]), str(body["release"])
+        entry, text = read_entry(body["entry"]), str(body["release"])
         if charge.subject is not None:
             self._ledger.add_preparation(charge.subject, entry, text)
         if charge.kind == "quality":
@@ -203,7 +204,7 @@ class RemoteDataset(OpenDataset):
         return type(self)(self._server, self._server.enter(), self.progress)
 
 
-class RemoteCuratorDataset(RemoteDataset):
+class RemoteCuratorDataset(RemoteDataset, TruthTeller):
     """A curator's data set. True values come from the server, which records that they were looked at."""
 
     def answer_truth(self, answer: Answer) -> Truth:
@@ -251,23 +252,6 @@ def _with_infinities(row: Record) -> Record:
     for low, high in pairs:
         numbers |= {low: -math.inf, high: math.inf}
     return row | {name: number for name, number in numbers.items() if row[name] is None}
-
-
-def _entry(line: Mapping[str, Any]) -> Entry:
-    return Entry(
-        id=line["id"],
-        time=datetime.fromisoformat(line["time"]),
-        kind=line["kind"],
-        description=line["description"],
-        rho=line["rho"],
-        spends=tuple(Spend(spend["event"], spend["rho"], spend["of"]) for spend in line["spends"]),
-        state=line["state"],
-        key=line["key"],
-        analyst=line["analyst"],
-        request=line["request"],
-        version=line["version"],
-        total_rho=line["total_rho"],
-    )
 
 
 def open_remote(

@@ -37,11 +37,11 @@ from dpxplain.render.chart_rows import (
 from dpxplain.render.layout import span, text_lines
 from dpxplain.render.story_tree import tree
 from dpxplain.render.views_results import answer_figures
-from dpxplain.results.answer import Answer, AnswerRow
+from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
-from dpxplain.results.base import AnswerLike
 from dpxplain.results.explanation import Explanation
 from dpxplain.results.question import Question
+from dpxplain.results.released_answer import AnswerRow, ReleasedAnswer
 from dpxplain.results.story import Story
 from dpxplain.words import numbers
 from dpxplain.words.declarations import footnotes
@@ -243,7 +243,7 @@ def story_chart(story: Story, *, width: int = WIDE) -> Spec:
     return styled(rows.plot([rows.line(story.gap.estimate, x), *rows.whiskers(x), *rows.labels()], width))
 
 
-def _with_footnotes(title: str | list[str], answer: AnswerLike, width: int) -> list[str]:
+def _with_footnotes(title: str | list[str], answer: ReleasedAnswer, width: int) -> list[str]:
     """The axis title, and below it how the numbers were counted: people pass charts on without their text."""
     limit = width // 7  # letters that have room below the plot
     titles = [title] if isinstance(title, str) else title

@@ -17,10 +17,11 @@ from dpxplain.render import chart_rows, charts, story_tree
 from dpxplain.render.layout import Column, Grid
 from dpxplain.render.notebook import Markup, badge, el, fold, inline_svg, joined, table
 from dpxplain.render.views_results import answer_grid, explanation_grid, explanation_grids, of_question
-from dpxplain.results.answer import Answer, AnswerRow
-from dpxplain.results.base import AnswerLike, QuestionLike
+from dpxplain.results.answer import Answer
+from dpxplain.results.asked_question import AskedQuestion
 from dpxplain.results.explanation import Explanation
 from dpxplain.results.question import Question
+from dpxplain.results.released_answer import AnswerRow, ReleasedAnswer
 from dpxplain.results.story import Story
 from dpxplain.words import numbers, prices
 from dpxplain.words.conditions import condition_label
@@ -163,7 +164,7 @@ def _covered(explanation: Explanation) -> str:
     return "Intervals cover privacy noise only, except where it says “in general”: those cover sampling too."
 
 
-def _has_general_column(answer: AnswerLike) -> bool:
+def _has_general_column(answer: ReleasedAnswer) -> bool:
     return isinstance(answer, Answer) and answer.population and not answer.not_general
 
 
@@ -175,7 +176,7 @@ def _notes(explanation: Explanation) -> Markup:
     return _section("Notes", fold("How these numbers were counted", notes))
 
 
-def _answer(question: QuestionLike, order: GroupOrder | None) -> Markup:
+def _answer(question: AskedQuestion, order: GroupOrder | None) -> Markup:
     answer = question.answer
     assert isinstance(answer, Answer)
     of_question = {answer.groups.key(index) for index in question.contrast.groups}
@@ -213,7 +214,7 @@ def _visible_groups(answer: Answer, rows: Sequence[AnswerRow], of_question: set[
     return visible_rows + listed + [answer[key] for key in sorted(hidden, key=str)]
 
 
-def _question(question: QuestionLike) -> Markup:
+def _question(question: AskedQuestion) -> Markup:
     assert isinstance(question, Question)
     grid = of_question(question).grid
     assert grid is not None

@@ -341,7 +341,7 @@ def _max_rows(tuning: Tuning) -> Grid:
             (
                 _kept(row),
                 f"{row.max_rows:,}",
-                numbers.percent(*row.cut),
+                numbers.percent(*row.units_above),
                 prices.lost(*row.rows_lost),
                 f"× {numbers.number(row.noise)}",
             )

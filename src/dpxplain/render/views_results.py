@@ -8,11 +8,12 @@ from dataclasses import replace
 
 from dpxplain.model.contrast import Verdict
 from dpxplain.render.layout import MOST_ROWS, Axis, Column, Grid, Mark, View, aligned, nice, span, view
-from dpxplain.results.answer import Answer, AnswerRow
+from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.results.combination import Combination
 from dpxplain.results.explanation import CustomExplanation, Explanation, ExplanationRow
 from dpxplain.results.question import Question
+from dpxplain.results.released_answer import AnswerRow
 from dpxplain.words import numbers
 from dpxplain.words.conditions import condition_label
 from dpxplain.words.explanations import (

@@ -16,15 +16,16 @@ from dpxplain.model.release import AnswerRelease, AnswersRelease, Released
 from dpxplain.model.schema import DomainValue, Schema
 from dpxplain.phases.answer_query import canonical
 from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.measure_quality import read_quality
 from dpxplain.privacy.intervals import DEFAULT_METHOD
-from dpxplain.results.answer import Answer, AnswerRow, plain_value
+from dpxplain.results.answer import Answer
 from dpxplain.results.argument_errors import checked_arguments
 from dpxplain.results.base import ReleasedRows, Truth, require_curator
 from dpxplain.results.computed_values import arrangement, selection
 from dpxplain.results.formula_answer import FormulaAnswer, computed_answer
-from dpxplain.results.quality import bought_quality
 from dpxplain.results.question import Question
 from dpxplain.results.ratio_question import RatioQuestion
+from dpxplain.results.released_answer import AnswerRow, plain_value
 from dpxplain.words.declarations import shaped_by
 from dpxplain.words.questions import unselected_note
 
@@ -135,7 +136,7 @@ class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, Answ
     @property
     def shaped_by(self) -> tuple[str, ...]:
         """The declarations that shaped any of the numbers, as sentences."""
-        return shaped_by(self.statement.queries, self.schema, bought_quality(self._dataset))
+        return shaped_by(self.statement.queries, self.schema, read_quality(self._dataset))
 
     def __getitem__(self, name: str) -> Answer:
         """One value's answer, by its name in the SELECT list or as SQL writes it.

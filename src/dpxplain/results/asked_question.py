@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Self
@@ -14,7 +15,7 @@ from dpxplain.model.hardening import Frozen
 from dpxplain.phases.assess_question import Assessment
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_asked_confidence
-from dpxplain.results.base import AnswerLike
+from dpxplain.results.released_answer import ReleasedAnswer
 from dpxplain.words.findings import Comparison, comparison_finding
 from dpxplain.words.numbers import PERCENT, PLAIN, POINTS, Unit, level
 from dpxplain.words.questions import (
@@ -37,7 +38,7 @@ class Earlier:
     preparation: EntryId
 
 
-class AskedQuestion(Frozen, Charted):
+class AskedQuestion(ABC, Frozen, Charted):
     """A question about weighted groups of an answer: estimate, interval and verdict, also in words."""
 
     earlier: Earlier | None = None
@@ -45,7 +46,7 @@ class AskedQuestion(Frozen, Charted):
     def __init__(
         self,
         contrast: Contrast,
-        answer: AnswerLike,
+        answer: ReleasedAnswer,
         dataset: OpenDataset,
         *,
         confidence: float,
@@ -204,6 +205,11 @@ class AskedQuestion(Frozen, Charted):
         released = self.unit.number(self.estimate, min(width, 10 * (constant - self.estimate)))
         below = f"the noisy value is {released}, below {self.unit.given(constant)}."
         return f"The answer shows the opposite: {below}"
+
+    @property
+    @abstractmethod
+    def prepared(self) -> bool:
+        """Whether explaining it by the default conditions is free."""
 
     @property
     def relative_to(self) -> float | None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from dpxplain.model.public import public
 from dpxplain.model.schema import Column, Privacy, label
 from dpxplain.model.schema_fit import ColumnFigures, NumberFigures, SourceFigures, UnitCandidate
 from dpxplain.results.check_suggestions import DateLine, NearMiss, NumberLine, near_misses
@@ -21,6 +22,7 @@ _OF_DECLARED = {"unseen"}
 _KEPT = 0.99  # share of the rows that a proposed max_rows keeps
 
 
+@public("SchemaWarning", "where kind message remedy toml rows share examples")
 @dataclass(frozen=True)
 class SchemaWarning:
     """One thing that does not fit. `toml` has the lines to change, if changing the schema helps."""

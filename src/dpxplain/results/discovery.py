@@ -10,7 +10,7 @@ from dpxplain.model.charge import Request, Spend
 from dpxplain.model.display import Displayed, Record, Tabular
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.release import Released
-from dpxplain.model.unknown_column import DiscoveryRelease
+from dpxplain.model.unknown_column import DiscoveredValue, DiscoveryRelease
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.discover_values import (
     check_delta,
@@ -22,14 +22,6 @@ from dpxplain.phases.discover_values import (
 from dpxplain.privacy.normal import normal_quantile
 from dpxplain.results.base import ReleasedRows
 from dpxplain.results.preview import Price
-
-
-@dataclass(frozen=True)
-class DiscoveredValue:
-    """A value and how many privacy units have it, with noise."""
-
-    value: str
-    units: float
 
 
 class Discovery(Frozen, Displayed, ReleasedRows[DiscoveryRelease, DiscoveredValue]):

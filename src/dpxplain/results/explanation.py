@@ -25,7 +25,8 @@ from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_custom import CustomPlan, CustomRelease, plan_custom
 from dpxplain.phases.plan import ExplanationPlan
 from dpxplain.privacy.intervals import Interval
-from dpxplain.results.base import QuestionLike, ReleasedRows, Row, Truth, require_curator
+from dpxplain.results.asked_question import AskedQuestion
+from dpxplain.results.base import ReleasedRows, Row, Truth, require_curator
 from dpxplain.results.preview import ExplanationPreview
 from dpxplain.words.conditions import condition_label, condition_phrase
 from dpxplain.words.declarations import Counting
@@ -93,7 +94,7 @@ Release = TypeVar("Release", ExplanationRelease, CustomRelease)
 class PredicateRows(ReleasedRows[Release, Row]):
     """Conditions that explain a question, as planned and released."""
 
-    question: QuestionLike
+    question: AskedQuestion
     plan: ExplanationPlan | CustomPlan
 
     @property
@@ -130,7 +131,7 @@ class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, Explanation
 
     def __init__(
         self,
-        question: QuestionLike,
+        question: AskedQuestion,
         plan: ExplanationPlan,
         released: Released[ExplanationRelease],
         dataset: OpenDataset,
@@ -359,7 +360,7 @@ class PlannedExplanation(Frozen):
     """An explanation of a question, planned and not yet paid for."""
 
     def __init__(
-        self, question: QuestionLike, plan: ExplanationPlan, request: Request, dataset: OpenDataset
+        self, question: AskedQuestion, plan: ExplanationPlan, request: Request, dataset: OpenDataset
     ) -> None:
         self.question = question
         self.plan = plan
@@ -387,7 +388,7 @@ class PlannedExplanation(Frozen):
             ),
         )
 
-    def _sharpened(self, released: Released[ExplanationRelease]) -> QuestionLike:
+    def _sharpened(self, released: Released[ExplanationRelease]) -> AskedQuestion:
         """The question with the gap from the table, so that both show the same gap."""
         better = self.plan.gap(released.value, self.question.confidence, self.question.method)
         return self.question.sharpened_by(better, released.entry.id)
@@ -406,7 +407,7 @@ class CustomRow:
 class CustomExplanation(Displayed, PredicateRows[CustomRelease, CustomRow]):
     """The k selected conditions, sorted by the upper bound of their rank, then of their influence."""
 
-    def __init__(self, question: QuestionLike, plan: CustomPlan, released: Released[CustomRelease]) -> None:
+    def __init__(self, question: AskedQuestion, plan: CustomPlan, released: Released[CustomRelease]) -> None:
         self.question = question
         self.plan = plan
         super().__init__(released)
@@ -440,7 +441,7 @@ class CustomExplanation(Displayed, PredicateRows[CustomRelease, CustomRow]):
 
 def plan_by(
     influence: CustomInfluence,
-    question: QuestionLike,
+    question: AskedQuestion,
     family: Family,
     dataset: OpenDataset,
     *,

@@ -19,9 +19,10 @@ from dpxplain.phases.assess_question import Assessment
 from dpxplain.privacy.formula_intervals import DEFAULT_METHOD
 from dpxplain.privacy.formula_intervals import METHODS as FORMULA_METHODS
 from dpxplain.privacy.intervals import METHODS, Interval
-from dpxplain.results.answer import Answer, AnswerRow
+from dpxplain.results.answer import Answer
 from dpxplain.results.computed_values import FormulaValues, finite, rounded
 from dpxplain.results.prepared import PlannedPreparation
+from dpxplain.results.released_answer import AnswerRow
 from dpxplain.sql.parse import parse, quoted_name
 from dpxplain.words.numbers import PLAIN, Unit
 

@@ -15,8 +15,8 @@ from dpxplain.phases.explain_marginals import MarginalsExplanation
 from dpxplain.phases.plan import ExplanationTerms
 from dpxplain.phases.prepare_answer import Preparation, plan_preparation
 from dpxplain.privacy.intervals import DEFAULT_METHOD
-from dpxplain.results.base import AnswerLike
 from dpxplain.results.preview import Price
+from dpxplain.results.released_answer import ReleasedAnswer
 from dpxplain.results.requests import prepare_request
 from dpxplain.words import numbers
 from dpxplain.words.explanations import UNMATCHED
@@ -29,7 +29,7 @@ _CONFIDENCE = 0.95  # of a preview's forecast
 class Prepared(Displayed, Tabular):
     """Explanations of the answer by the prepared conditions are now free. All share the same noise."""
 
-    answer: AnswerLike
+    answer: ReleasedAnswer
     plan: Preparation
     released: Released[PreparedRelease]
 
@@ -106,7 +106,9 @@ class PreparationPreview(Displayed, Tabular):
 class PlannedPreparation(Frozen):
     """A preparation of an answer, planned and not yet paid for."""
 
-    def __init__(self, answer: AnswerLike, plan: Preparation, request: Request, dataset: OpenDataset) -> None:
+    def __init__(
+        self, answer: ReleasedAnswer, plan: Preparation, request: Request, dataset: OpenDataset
+    ) -> None:
         self.answer = answer
         self.plan = plan
         self.request = request
@@ -149,7 +151,7 @@ class PlannedPreparation(Frozen):
 
 
 def plan_prepared(
-    answer: AnswerLike, rho: float, choice: FamilyChoice, dataset: OpenDataset
+    answer: ReleasedAnswer, rho: float, choice: FamilyChoice, dataset: OpenDataset
 ) -> PlannedPreparation:
     """Plans the preparation of an answer. The order of the chosen attributes does not matter."""
     query, ordered = answer.statement.query, choice.in_schema_order(dataset.schema)
@@ -157,7 +159,7 @@ def plan_prepared(
     return PlannedPreparation(answer, plan, prepare_request(answer, rho, ordered), dataset)
 
 
-def _largest_groups(answer: AnswerLike) -> tuple[int, ...]:
+def _largest_groups(answer: ReleasedAnswer) -> tuple[int, ...]:
     """The two groups with the largest noisy counts, or the largest sums if no counts were released."""
     release = answer.release
     sizes = release.noisy_count or [abs(total) for total in release.noisy_sum or ()]

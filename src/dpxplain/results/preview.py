@@ -19,7 +19,7 @@ from dpxplain.phases.plan import ExplanationPlan
 from dpxplain.privacy.accounting import epsilon
 from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.privacy.intervals import NoisyMean, mean_interval
-from dpxplain.results.base import QuestionLike
+from dpxplain.results.asked_question import AskedQuestion
 from dpxplain.words import numbers
 from dpxplain.words.declarations import shaped_by
 
@@ -206,7 +206,7 @@ class ExplanationPreview(Displayed, Tabular):
     folds: bool = False  # whether conditions that say nearly the same are folded when the table is read
 
     @classmethod
-    def of(cls, plan: ExplanationPlan, question: QuestionLike, dataset: OpenDataset) -> ExplanationPreview:
+    def of(cls, plan: ExplanationPlan, question: AskedQuestion, dataset: OpenDataset) -> ExplanationPreview:
         divisor = question.relative_to
         return cls(
             price=Price.of(plan, dataset, free=plan.is_stored(dataset)),
@@ -290,7 +290,7 @@ class ExplanationPreview(Displayed, Tabular):
         ]
 
 
-def _gap_margin(margin: float | None, question: QuestionLike) -> float | None:
+def _gap_margin(margin: float | None, question: AskedQuestion) -> float | None:
     """The margin of the question's number; for a ratio, that of A − r·B divided by B."""
     if margin is None or question.ratio is None:
         return margin

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dpxplain.model.charge import Request, Spend
@@ -11,11 +11,10 @@ from dpxplain.model.dates import edge_text
 from dpxplain.model.display import Displayed, Record, Tabular
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.release import Released
-from dpxplain.model.schema import Column, Schema
-from dpxplain.model.schema_fit import Partition, QualityRelease, declares_null, partitions, unit_sizes
+from dpxplain.model.schema import Column
+from dpxplain.model.schema_fit import QualityRelease, declares_null
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.phases.measure_quality import QualityPlan, find_quality, plan_quality
-from dpxplain.privacy.aggregate_intervals import NoisyCount, bin_bounds, pooled_total, share_interval
+from dpxplain.phases.measure_quality import QualityPlan, QualityReading, find_quality, plan_quality
 from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.privacy.intervals import Interval, check_asked_confidence
 from dpxplain.results.base import ReleasedRows
@@ -38,7 +37,7 @@ class QualityRow:
     rows: Interval
 
 
-class Quality(Frozen, Displayed, ReleasedRows[QualityRelease, QualityRow]):
+class Quality(QualityReading, Frozen, Displayed, ReleasedRows[QualityRelease, QualityRow]):
     """The shares of rows that are NULL, capped or left out, and of units with more than max_rows rows.
 
     >>> import dpxplain as dpx
@@ -48,60 +47,14 @@ class Quality(Frozen, Displayed, ReleasedRows[QualityRelease, QualityRow]):
     """
 
     def __init__(self, plan: QualityPlan, released: Released[QualityRelease], confidence: float) -> None:
-        self.plan = plan
-        super().__init__(released)
-        self.confidence = check_asked_confidence(confidence)
-        self._partitions = partitions(plan.schema, plan.discovered)
-        self._counts = _by_category(self._partitions, self.release)
-        self._total = pooled_total([list(counts.values()) for counts in self._counts.values()])
+        ReleasedRows.__init__(self, released)
+        QualityReading.__init__(self, plan, released, check_asked_confidence(confidence))
         self.rows = tuple(self._rows())
         self.freeze()
 
     @property
-    def schema(self) -> Schema:
-        """The curator's schema, which is public."""
-        return self.plan.schema
-
-    @property
     def spends(self) -> tuple[Spend, ...]:
         return self.plan.spends
-
-    def covers(self, column: str) -> bool:
-        """Whether the column's rows were counted. A column that was discovered later is not covered."""
-        return any(name == column for name, _ in self._counts)
-
-    def share(self, column: str, domain: str, category: str) -> Interval:
-        return share_interval(self._counts[column, domain][category], self._total, self.confidence)
-
-    def most_left_out(self, column: str, domain: str) -> float:
-        kept = {"fits", "null"} if declares_null(self.schema.column(column)) else {"fits"}
-        counts = [count for category, count in self._counts[column, domain].items() if category not in kept]
-        together = sum(count.value for count in counts)
-        scale = math.sqrt(len(counts)) * self.release.rows_scale
-        return max(0.0, together + two_sided_quantile(self.confidence) * scale)
-
-    @property
-    def units_above(self) -> Interval:
-        """The share of privacy units with more than max_rows rows; (0, 0) if a row is the unit."""
-        units = self._units()
-        if not units:
-            return 0.0, 0.0
-        above = NoisyCount(sum(unit.value for unit in units[1:]), math.sqrt(len(units) - 1) * units[0].scale)
-        return share_interval(above, pooled_total([units]), self.confidence)
-
-    @property
-    def rows_lost(self) -> Interval:
-        """How many rows are beyond max_rows. The upper end is infinite if a unit may exceed the last size."""
-        units, sizes = self._units(), unit_sizes(self.schema)
-        if not units:
-            return 0.0, 0.0
-        counts = bin_bounds(units[1:], self.confidence)
-        most = sizes[0]
-        ends = zip(sizes, (*sizes[1:], math.inf), counts, strict=True)
-        lost = [
-            ((low + 1 - most) * few, (high - most) * many if many else 0.0) for low, high, (few, many) in ends
-        ]
-        return sum(low for low, _ in lost), sum(high for _, high in lost)
 
     def records(self) -> list[Record]:
         records: list[Record] = [
@@ -132,10 +85,6 @@ class Quality(Frozen, Displayed, ReleasedRows[QualityRelease, QualityRow]):
                 }
             )
         return records
-
-    def _units(self) -> list[NoisyCount]:
-        scale = self.release.units_scale
-        return [] if scale is None else [NoisyCount(value, scale) for value in self.release.noisy_units]
 
     def _rows(self) -> Iterator[QualityRow]:
         reach = two_sided_quantile(self.confidence)
@@ -207,19 +156,6 @@ def bought_quality(dataset: OpenDataset, confidence: float = 0.95) -> Quality | 
     """The quality that was bought last under the current schema; None if none was. Free."""
     bought = find_quality(dataset)
     return None if bought is None else Quality(*bought, confidence)
-
-
-def _by_category(
-    parts: Sequence[Partition], release: QualityRelease
-) -> dict[tuple[str, str], dict[str, NoisyCount]]:
-    """The counts by column and domain, then by category."""
-    values = iter(release.noisy_rows)
-    return {
-        (part.column, part.domain): {
-            category: NoisyCount(next(values), release.rows_scale) for category in part.categories
-        }
-        for part in parts
-    }
 
 
 def _in_words(column: Column, domain: str, category: str, is_null_group: bool) -> tuple[str, str]:

@@ -11,8 +11,8 @@ from dpxplain.model.hardening import plain, plain_number
 from dpxplain.phases.assess_question import assess_ratio, known_divisor, linear_question
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_asked_confidence
-from dpxplain.results.base import AnswerLike
 from dpxplain.results.question import Question
+from dpxplain.results.released_answer import ReleasedAnswer
 from dpxplain.words.questions import ratio_text
 
 
@@ -31,7 +31,7 @@ class RatioQuestion(Question):
     def __init__(
         self,
         ratio: Ratio,
-        answer: AnswerLike,
+        answer: ReleasedAnswer,
         dataset: OpenDataset,
         *,
         confidence: float,
@@ -96,7 +96,7 @@ class RatioQuestion(Question):
         return self._times_rows(abs(self.answer.row(self.ratio.group).estimate))
 
 
-def ratio_of(answer: AnswerLike, group: object, other: object, at_least: float | None) -> Ratio:
+def ratio_of(answer: ReleasedAnswer, group: object, other: object, at_least: float | None) -> Ratio:
     """What is divided by what: `group` by `other` or, without one, by the total of all groups.
 
     The total includes the declared groups that the WHERE excludes, which add only noise. Without them the
@@ -121,13 +121,13 @@ def ratio_of(answer: AnswerLike, group: object, other: object, at_least: float |
     return Ratio(first, divisor, constant)
 
 
-def _divisor_name(ratio: Ratio, answer: AnswerLike) -> str:
+def _divisor_name(ratio: Ratio, answer: ReleasedAnswer) -> str:
     if ratio.is_share:
         return f"The total of {answer.expression}"
     return f"{answer.expression} of {answer.groups.label(ratio.divisor[0])}"
 
 
-def _signs(answer: AnswerLike) -> list[int]:
+def _signs(answer: ReleasedAnswer) -> list[int]:
     """The signs that a value other than 0 can have, according to the declarations."""
     aggregate = answer.statement.query.aggregate
     if aggregate.kind == "count":
@@ -136,7 +136,7 @@ def _signs(answer: AnswerLike) -> list[int]:
     return [sign for sign, is_possible in ((1, grid.high > 0), (-1, grid.low < 0)) if is_possible]
 
 
-def _limits(ratio: Ratio, answer: AnswerLike) -> Interval:
+def _limits(ratio: Ratio, answer: ReleasedAnswer) -> Interval:
     """The range of the ratio according to the declarations: values of one sign have ratios of at least 0."""
     if len(_signs(answer)) > 1:
         return -math.inf, math.inf

@@ -9,7 +9,8 @@ from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.charge import Request
 from dpxplain.model.schema import DomainValue, label
 from dpxplain.phases.plan import ExplanationPlan
-from dpxplain.results.base import AnswerLike, QuestionLike
+from dpxplain.results.asked_question import AskedQuestion
+from dpxplain.results.released_answer import ReleasedAnswer
 
 Body = dict[str, Any]
 
@@ -18,11 +19,11 @@ def query_request(sql: str, rho: float) -> Request:
     return Request(sql, {"sql": sql, "rho": rho})
 
 
-def prepare_request(answer: AnswerLike, rho: float, choice: FamilyChoice) -> Request:
+def prepare_request(answer: ReleasedAnswer, rho: float, choice: FamilyChoice) -> Request:
     return Request(answer.sql, {**_about(answer), "rho": rho, "family": choice.to_request()})
 
 
-def why_request(question: QuestionLike) -> Body:
+def why_request(question: AskedQuestion) -> Body:
     groups, contrast = question.answer.groups, question.contrast
     compare = {} if question.ratio is None else {"compare": question.measured}
     return {
@@ -39,7 +40,7 @@ def why_request(question: QuestionLike) -> Body:
     }
 
 
-def explain_request(question: QuestionLike, plan: ExplanationPlan, choice: FamilyChoice) -> Request:
+def explain_request(question: AskedQuestion, plan: ExplanationPlan, choice: FamilyChoice) -> Request:
     """The request with the mechanism and price that were used, even if `auto` would choose others later."""
     terms = plan.terms
     return Request(
@@ -64,5 +65,5 @@ def group_request(group: Sequence[DomainValue]) -> list[str | int | bool | None]
     return [value if isinstance(value, str | int | bool | None) else label(value) for value in group]
 
 
-def _about(answer: AnswerLike) -> Body:
+def _about(answer: ReleasedAnswer) -> Body:
     return {"answer": answer.id, "of": answer.expression}

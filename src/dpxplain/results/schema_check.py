@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dpxplain.model.display import Displayed, Record, Tabular
+from dpxplain.model.public import public, public_fields
 from dpxplain.model.schema import Column, Schema
 from dpxplain.model.schema_fit import ColumnFigures, SourceFigures
 from dpxplain.results.check_warnings import SchemaWarning, column_warnings, unit_warnings
@@ -16,6 +17,27 @@ NOT_PRIVATE = (
     "NOT PRIVATE: these figures and examples are exact, without noise. They are for the curator only. Do not "
     "share them."
 )
+
+
+@public(
+    "ColumnShares",
+    "column rows null outside not_numbers clamped_low clamped_high values values_seen",
+    description="Shares of all rows, computed from the rows; null where the column declares nothing of that "
+    "kind.",
+)
+@dataclass(frozen=True)
+class ColumnShares:
+    """Exact shares of all rows; None where the column declares nothing of that kind. NOT private."""
+
+    column: str
+    rows: int
+    null: float
+    outside: float | None
+    not_numbers: float | None
+    clamped_low: float | None
+    clamped_high: float | None
+    values: int | None
+    values_seen: int | None
 
 
 @dataclass(frozen=True)
@@ -47,7 +69,7 @@ class SchemaCheck(Displayed, Tabular):
 
     def records(self) -> list[Record]:
         return [
-            _record(name, self.schema.columns[name], figures)
+            public_fields(_shares(name, self.schema.columns[name], figures))
             for name, figures in self.figures.columns.items()
         ]
 
@@ -62,7 +84,7 @@ class SchemaCheck(Displayed, Tabular):
             "units": sum(units.values()) or None,
             "fits": self.fits,
             "figures": self.records(),
-            "warnings": [asdict(warning) for warning in self.warnings],
+            "warnings": [public_fields(warning) for warning in self.warnings],
         }
 
 
@@ -89,22 +111,22 @@ def _warnings(schema: Schema, figures: SourceFigures) -> Iterator[SchemaWarning]
         yield from column_warnings(name, schema.columns[name], column)
 
 
-def _record(name: str, column: Column, figures: ColumnFigures) -> Record:
+def _shares(name: str, column: Column, figures: ColumnFigures) -> ColumnShares:
     numbers = figures.numbers
     undeclared = figures.codes.get(0, 0) if column.domain is not None else None
     seen_codes = [code for code, rows in figures.codes.items() if code and rows]
     below, above = (numbers.below, numbers.above) if numbers and column.bounds else (None, None)
-    return {
-        "column": name,
-        "rows": figures.rows,
-        "null": _share(figures.nulls, figures.rows),
-        "outside": _share(undeclared, figures.rows),
-        "not_numbers": None if numbers is None else _share(figures.odd, figures.rows),
-        "clamped_low": _share(below, figures.rows),
-        "clamped_high": _share(above, figures.rows),
-        "values": None if column.domain is None else len(column.domain),
-        "values_seen": None if column.domain is None else len(seen_codes),
-    }
+    return ColumnShares(
+        column=name,
+        rows=figures.rows,
+        null=figures.nulls / figures.rows if figures.rows else 0.0,
+        outside=_share(undeclared, figures.rows),
+        not_numbers=None if numbers is None else _share(figures.odd, figures.rows),
+        clamped_low=_share(below, figures.rows),
+        clamped_high=_share(above, figures.rows),
+        values=None if column.domain is None else len(column.domain),
+        values_seen=None if column.domain is None else len(seen_codes),
+    )
 
 
 def _share(rows: int | None, of: int) -> float | None:

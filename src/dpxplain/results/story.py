@@ -15,7 +15,7 @@ from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_marginals import plan_marginals
 from dpxplain.phases.tell_story import TYPICAL_ROWS, ReleasedStory, StoryLine, StoryPlan
 from dpxplain.privacy.marginals.story_gaps import Gap
-from dpxplain.results.base import QuestionLike
+from dpxplain.results.asked_question import AskedQuestion
 from dpxplain.results.explanation import Explanation
 from dpxplain.results.preview import Price
 from dpxplain.words import numbers
@@ -42,7 +42,7 @@ class Story(Frozen, Charted, Tabular):
     """
 
     def __init__(
-        self, question: QuestionLike, plan: StoryPlan, release: ReleasedStory, dataset: OpenDataset
+        self, question: AskedQuestion, plan: StoryPlan, release: ReleasedStory, dataset: OpenDataset
     ) -> None:
         self.question = question
         self.plan = plan
@@ -201,7 +201,7 @@ class PlannedStory(Frozen):
     """A story of a question, planned and not yet paid for."""
 
     def __init__(
-        self, question: QuestionLike, plan: StoryPlan, request: Request | None, dataset: OpenDataset
+        self, question: AskedQuestion, plan: StoryPlan, request: Request | None, dataset: OpenDataset
     ) -> None:
         self.question = question
         self.plan = plan

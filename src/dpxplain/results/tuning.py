@@ -19,6 +19,7 @@ from dpxplain.model.charge import Request, Spend
 from dpxplain.model.dates import edge_text
 from dpxplain.model.display import Displayed, Record, Tabular
 from dpxplain.model.hardening import Frozen, plain_number
+from dpxplain.model.public import public
 from dpxplain.model.release import Released
 from dpxplain.model.schema import Schema
 from dpxplain.model.schema_fit import TuningRelease, tuned_pairs
@@ -39,6 +40,7 @@ _TUNE_AGAIN = "# max_rows decides which rows count: change max_rows first, then 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
+@public("BoundsProposal", "column keep low high below above average_noise sum_noise sure")
 @dataclass(frozen=True)
 class BoundsProposal:
     """Bounds that keep at least a share of a column's values, and what capping at them would change."""
@@ -62,13 +64,16 @@ class BoundsProposal:
         return not self.sure and self.below[0] + self.above[0] > 1 - self.keep
 
 
+@public("RowsProposal", "unit keep max_rows units_above rows_lost noise sure")
 @dataclass(frozen=True)
 class RowsProposal:
     """A max_rows that leaves at least a share of the privacy units whole, and what it would leave out."""
 
+    unit: str
+    """The privacy unit."""
     keep: float
     max_rows: int
-    cut: Interval
+    units_above: Interval
     """The share of units with more than `max_rows` rows."""
     rows_lost: Interval
     """How many rows these units have beyond `max_rows`. The upper end is rarely finite."""
@@ -79,7 +84,7 @@ class RowsProposal:
     @property
     def is_too_low(self) -> bool:
         """Whether a larger share of units than 1 − `keep` surely has more rows than the declared max_rows."""
-        return not self.sure and self.cut[0] > 1 - self.keep
+        return not self.sure and self.units_above[0] > 1 - self.keep
 
 
 class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
@@ -219,8 +224,8 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
                 "max_rows": row.max_rows,
                 "below_low": None,
                 "below_high": None,
-                "above_low": row.cut[0],
-                "above_high": row.cut[1],
+                "above_low": row.units_above[0],
+                "above_high": row.units_above[1],
                 "average_noise": row.noise,
                 "sum_noise": row.noise,
                 "sure": row.sure,
@@ -264,9 +269,10 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
             place = min(sure_places, default=last)
             size = sizes[place - 1]
             yield RowsProposal(
+                self.schema.privacy.unit,
                 keep,
                 size,
-                cut=(1 - float(most[place]), 1 - float(least[place])),
+                units_above=(1 - float(most[place]), 1 - float(least[place])),
                 rows_lost=_rows_lost(size, sizes[place - 1 :], counts[place:]),
                 noise=size / sizes[-1],
                 sure=bool(sure_places),

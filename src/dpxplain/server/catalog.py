@@ -12,20 +12,11 @@ from dpxplain.model.expression import sql_literal, sql_name
 from dpxplain.model.schema import Bin, Column, DomainValue, Schema, label
 from dpxplain.server.response_shapes import ColumnPayload, DatasetPayload, Example, Summary
 from dpxplain.sql.parse import parse
-from dpxplain.wire.account_payloads import budget_payload
+from dpxplain.wire.account_payloads import budget_figures
 from dpxplain.wire.query_form import query_form
-from dpxplain.wire.shapes import BudgetFigures
 from dpxplain.words.numbers import number
 
 _FEW, _MANY = 2, 12  # an example is easy to read with a number of groups in this range
-
-
-def figures(budget: Budget) -> BudgetFigures:
-    """The budget's payload without its `kind`."""
-    payload: Any = budget_payload(budget)
-    del payload["kind"]
-    without_kind: BudgetFigures = payload
-    return without_kind
 
 
 def summary(schema: Schema, budget: Budget, *, available: bool = True) -> Summary:
@@ -35,7 +26,7 @@ def summary(schema: Schema, budget: Budget, *, available: bool = True) -> Summar
         description=description(schema),
         engine=engine_name(schema.table.source),
         columns=len(schema.columns),
-        budget=figures(budget),
+        budget=budget_figures(budget),
     )
 
 
@@ -57,7 +48,7 @@ def details(schema: Schema, budget: Budget, role: Literal["analyst", "curator"])
         ),  # the place of the data is not public
         columns=columns(schema),
         examples=examples(schema),
-        budget=figures(budget),
+        budget=budget_figures(budget),
     )
 
 

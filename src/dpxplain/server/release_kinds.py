@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from dpxplain.phases.prepare_answer import preparation_subject
 from dpxplain.results.answer import Answer
@@ -26,10 +26,10 @@ from dpxplain.server import precision, size_limits, translate
 from dpxplain.server.bodies import Ask, Discover, Explain, MeasureQuality, Prepare, PreviewExplanation
 from dpxplain.server.context import DatasetAccess
 from dpxplain.server.problems import other_plan
-from dpxplain.server.response_shapes import PreparationsOfQuery
+from dpxplain.server.response_shapes import PreparationsOfQuery, RecordResponse
 from dpxplain.server.size_limits import Sizes
 from dpxplain.server.translate import Payload
-from dpxplain.wire.account_payloads import discovery_payload, history_records
+from dpxplain.wire.account_payloads import discovery_payload, history_line
 from dpxplain.wire.fit_payloads import quality_payload
 from dpxplain.wire.payloads import prepared_payload, preview_payload
 from dpxplain.wire.query_form import query_form
@@ -71,7 +71,7 @@ async def preview(kind: ReleaseKind, access: DatasetAccess, body: Any) -> Respon
                 payload["form"] = None if joined else query_form(planned.statement, planned.schema)
             if kind.margin is not None:
                 payload |= _comparison(kind, access, body, planned, priced.price.rho)
-            return JSONResponse(payload)
+            return RecordResponse(payload)
 
     return await access.plan(price)
 
@@ -98,7 +98,7 @@ async def measure(kind: ReleaseKind, access: DatasetAccess, body: object, form: 
     """The stored result of a request, or else a result that is measured now."""
 
     def show(result: Any) -> Response:
-        return JSONResponse(payload_of(kind, access, body, result, form))
+        return RecordResponse(payload_of(kind, access, body, result, form))
 
     def find_stored() -> tuple[Any, Response | None]:
         planned = kind.plan(access, body)
@@ -152,7 +152,7 @@ def preparations_of(access: DatasetAccess, answer: Answer | Answers) -> list[Pre
     subjects = [preparation_subject(part.statement.query, dataset) for part in parts]
     return [
         PreparationsOfQuery(
-            subject=subject, entries=history_records(access.ledger.preparations(access.name, subject))
+            subject=subject, entries=list(map(history_line, access.ledger.preparations(access.name, subject)))
         )
         for subject in subjects
     ]

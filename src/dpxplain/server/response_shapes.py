@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from typing import Any, Literal, NotRequired
 
+from starlette.responses import JSONResponse
 from typing_extensions import TypedDict
 
+from dpxplain.ledger.analysts import BudgetRequest, DayOfUse
+from dpxplain.ledger.protocol import Allowance, AuditRecord, Job, Share, Token
+from dpxplain.model.public import as_json, public
+from dpxplain.results.check_warnings import SchemaWarning
+from dpxplain.results.schema_check import ColumnShares
 from dpxplain.server.precision import Protection
+from dpxplain.wire.account_payloads import HistoryLine, request_weights
 from dpxplain.wire.shapes import (
     BudgetFigures,
     ExplanationPayload,
-    HistoryLine,
     PreparedPayload,
     QualityPayload,
     QueryForm,
     WeightPayload,
 )
+
+
+class RecordResponse(JSONResponse):
+    """A JSON response whose records are sent with their public fields."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(
+            content, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=as_json
+        ).encode()
 
 
 class Position(TypedDict):
@@ -119,16 +136,19 @@ class FailureCount(TypedDict):
     sentence: str
 
 
-class JobLine(TypedDict):
-    """A job as a list shows it; `request` and `weights` as in the history."""
+@public(
+    "JobLine",
+    "id kind state stage created request weights",
+    description="A job as a list shows it; `request` and `weights` as in the history.",
+)
+@dataclass(frozen=True)
+class JobLine(Job):
+    """A job as a list shows it."""
 
-    id: str
-    kind: Literal["prepare", "explain"]
-    state: Literal["queued", "running", "done", "failed", "cancelled", "lost"]
-    stage: str
-    created: str
-    request: dict[str, Any]
-    weights: list[WeightPayload]
+    @property
+    def weights(self) -> list[WeightPayload]:
+        """The groups that the request compares, by their labels."""
+        return request_weights(self.request)
 
 
 class JobList(TypedDict):
@@ -171,60 +191,38 @@ class ClientRelease(TypedDict):
     preparations: NotRequired[list[PreparationsOfQuery]]
 
 
-class AllowancePayload(TypedDict):
-    analyst: str
-    limit: float
-    spent: float
-    remaining: float
-    expires: str | None
-    reason: str
-    by: str
-    time: str | None
-    failures: int  # charged requests that failed or were stopped since failures were last forgiven
-    blocked: bool  # nothing more is measured for them until that is done again
-    why: str  # the failures in words, for the curator
+@public(
+    "AllowancePayload",
+    "analyst limit spent remaining expires reason by time failures blocked why",
+)
+@dataclass(frozen=True)
+class AnalystLine(Allowance):
+    """An analyst as the list of a data set's analysts shows them."""
+
+    failures: int
+    """Charged requests that failed or were stopped since failures were last forgiven."""
+    blocked: bool
+    """Nothing more is measured for them until that is done again."""
+    why: str
+    """The failures in words, for the curator."""
 
 
 class Analysts(TypedDict):
-    analysts: list[AllowancePayload]
-
-
-class BudgetRequestLine(TypedDict):
-    id: NotRequired[int]  # for a curator only
-    analyst: str
-    rho: float
-    reason: str
-    time: str
+    analysts: list[AnalystLine]
 
 
 class BudgetRequests(TypedDict):
     """Requests that wait for a curator."""
 
-    requests: list[BudgetRequestLine]
-
-
-class UseLine(TypedDict):
-    """What one analyst was charged on one day, in UTC."""
-
-    day: str
-    analyst: str
-    rho: float
+    requests: list[BudgetRequest]
 
 
 class Use(TypedDict):
-    use: list[UseLine]
-
-
-class SharePayload(TypedDict):
-    owner: str
-    reader: str
-    reason: str
-    by: str
-    time: str
+    use: list[DayOfUse]
 
 
 class Shares(TypedDict):
-    shares: list[SharePayload]
+    shares: list[Share]
 
 
 class DeclaredPayload(TypedDict):
@@ -271,32 +269,16 @@ class SchemaChecked(TypedDict):
     warnings: list[str]
 
 
-class ColumnShares(TypedDict):
-    """Shares of all rows, computed from the rows; null where the column declares nothing of that kind."""
+@public(
+    "ReviewWarning",
+    "where kind message remedy toml rows share examples position",
+    description="What does not fit; `toml` has the lines to change, `position` the declaration in the text.",
+)
+@dataclass(frozen=True)
+class ReviewWarning(SchemaWarning):
+    """A warning with the position of its declaration in the curator's text; None if it is not there."""
 
-    column: str
-    rows: int
-    null: float
-    outside: float | None
-    not_numbers: float | None
-    clamped_low: float | None
-    clamped_high: float | None
-    values: int | None
-    values_seen: int | None
-
-
-class ReviewWarning(TypedDict):
-    """What does not fit; `toml` has the lines to change, `position` the declaration in the text."""
-
-    where: str
-    kind: str
-    message: str
-    remedy: str
-    toml: str
-    rows: int
-    share: float | None
-    examples: list[str]
-    position: Position | None
+    position: Position | None = None
 
 
 class SchemaReview(TypedDict):
@@ -312,19 +294,8 @@ class SchemaReview(TypedDict):
     warnings: list[ReviewWarning]
 
 
-class TokenPayload(TypedDict):
-    id: str
-    name: str
-    role: str
-    created: str
-    expires: str
-    by: str
-    revoked: str | None
-    maker: str | None
-
-
 class TokenList(TypedDict):
-    tokens: list[TokenPayload]
+    tokens: list[Token]
 
 
 class TokenMade(TypedDict):
@@ -337,27 +308,18 @@ class TokenMade(TypedDict):
     expires: str
 
 
-class AuditLine(TypedDict):
-    """A record as it is chained, and in a sentence."""
+@public(
+    "AuditLine",
+    "id time actor action dataset details previous hash sentence reveals_truth",
+    description="A record as it is chained, and in a sentence.",
+)
+@dataclass(frozen=True)
+class AuditLine(AuditRecord):
+    """A record of the audit log, and in a sentence."""
 
-    id: int
-    time: str
-    actor: str
-    action: str
-    dataset: str | None
-    details: dict[str, Any]
-    previous: str
-    hash: str
     sentence: str
     reveals_truth: bool
 
 
 class AuditPayload(TypedDict):
     records: list[AuditLine]
-
-
-class AuditVerified(TypedDict):
-    records: int
-    head: str
-    problems: list[str]
-    intact: bool

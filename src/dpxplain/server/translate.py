@@ -15,7 +15,7 @@ from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
 from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE
 from dpxplain.render.charts import answer_chart, answers_chart, chart, influence_chart
 from dpxplain.render.snippets import Place
-from dpxplain.results.answer import Answer, AnswerRow
+from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.results.discovery import Discovery
 from dpxplain.results.explanation import Explanation, PlannedExplanation
@@ -23,6 +23,7 @@ from dpxplain.results.formula_answer import computed_answer
 from dpxplain.results.prepared import PlannedPreparation, Prepared
 from dpxplain.results.quality import Quality
 from dpxplain.results.question import Question
+from dpxplain.results.released_answer import AnswerRow
 from dpxplain.results.story import PlannedStory, Story
 from dpxplain.server.bodies import (
     ChartOrder,
@@ -38,7 +39,7 @@ from dpxplain.server.bodies import (
 from dpxplain.server.problems import Problem, not_found
 from dpxplain.server.size_limits import check_formula, check_question
 from dpxplain.session import Session
-from dpxplain.wire.account_payloads import history_records
+from dpxplain.wire.account_payloads import history_line
 from dpxplain.wire.answer_payloads import answer_columns, answer_payload
 from dpxplain.wire.payloads import explanation_payload, question_payload, story_payload
 
@@ -193,7 +194,7 @@ def show_story(session: Session, story: Story, chart_width: int | None) -> Paylo
 def show_release(result: Answer | Answers | Explanation | Prepared | Quality | Discovery) -> Payload:
     """What a remote client needs: the release itself, from which the client makes the same result."""
     entry = result.released.entry if isinstance(result, Prepared) else result.entry
-    return {"entry": history_records([entry])[0], "free": result.free, "release": result.release.to_json()}
+    return {"entry": history_line(entry), "free": result.free, "release": result.release.to_json()}
 
 
 def show_answer(

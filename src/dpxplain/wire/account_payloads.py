@@ -2,28 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from typing_extensions import TypedDict  # pydantic reads the standard one from Python 3.12 on
 
 from dpxplain.model.budget import Budget
-from dpxplain.model.charge import Entry, HistoryPage, Spend
+from dpxplain.model.charge import Entry, EntryId, HistoryPage, Spend
+from dpxplain.model.public import PUBLIC, public
 from dpxplain.privacy.accounting import epsilons
 from dpxplain.wire.shapes import (
     Amounts,
     AmountTexts,
     BudgetFigures,
     BudgetPayload,
-    DiscoveredValuePayload,
     DiscoveryPayload,
-    HistoryLine,
-    HistoryPayload,
-    SpendPayload,
     WeightPayload,
 )
 from dpxplain.words import numbers
 
 if TYPE_CHECKING:
     from dpxplain.results.discovery import Discovery
+
+
+@public(
+    "HistoryLine",
+    "id address time analyst kind state stopped kept description rho total_rho spends request weights key "
+    "version",
+)
+@dataclass(frozen=True, kw_only=True)
+class HistoryLine(Entry):
+    """An entry as a history shows it."""
+
+    stopped: bool = False
+    """Whether somebody asked to stop it once it was charged."""
+    kept: bool = False
+    """Whether it ended without a release, and asking the same again costs nothing more."""
+
+    @property
+    def weights(self) -> list[WeightPayload]:
+        """The groups that the request compares, by their labels."""
+        return request_weights(self.request)
+
+
+class HistoryPayload(TypedDict):
+    kind: Literal["history"]
+    entries: list[HistoryLine]  # oldest first
+    older: EntryId | None  # the value of `before` for the preceding page; null if there is none
 
 
 def budget_payload(budget: Budget) -> BudgetPayload:
@@ -38,34 +65,34 @@ def history_payload(
     `stopped` and `kept` are ledger rows: somebody asked to stop the former; the identical request takes over
     the charges of the latter.
     """
-    records = history_records(page.entries, stopped, kept)
-    return HistoryPayload(kind="history", entries=records, older=page.older)
-
-
-def history_records(
-    entries: Sequence[Entry], stopped: Collection[int] = (), kept: Collection[int] = ()
-) -> list[HistoryLine]:
-    return [
-        HistoryLine(
-            id=entry.id,
-            address=entry.address,
-            time=entry.time.isoformat(),
-            analyst=entry.analyst,
-            kind=entry.kind,
-            state=entry.state,
+    lines = [
+        history_line(
+            entry,
             stopped=entry.row in stopped,
             kept=entry.row in kept and entry.state == "reserved",
-            description=entry.description,
-            rho=entry.rho,
-            total_rho=entry.total_rho or entry.rho,
-            spends=spend_payloads(entry.spends),
-            request=None if entry.request is None else dict(entry.request),
-            weights=request_weights(entry.request),
-            key=entry.key,
-            version=entry.version,
         )
-        for entry in entries
+        for entry in page.entries
     ]
+    return HistoryPayload(kind="history", entries=lines, older=page.older)
+
+
+def history_line(entry: Entry, **marks: bool) -> HistoryLine:
+    """The entry as a line; `marks` are `stopped` and `kept`."""
+    return HistoryLine(**vars(entry) | {"total_rho": entry.total_rho or entry.rho} | marks)
+
+
+_READ = [
+    field.name
+    for field in fields(Entry)
+    if field.name in PUBLIC[HistoryLine] and field.name not in ("time", "spends")
+]
+
+
+def read_entry(line: Mapping[str, Any]) -> Entry:
+    """The entry in a line that a server sent."""
+    spends = tuple(Spend(spend["event"], spend["rho"], spend["of"]) for spend in line["spends"])
+    read = {"time": datetime.fromisoformat(line["time"]), "spends": spends}
+    return Entry(**{name: line[name] for name in _READ} | read)
 
 
 def budget_figures(budget: Budget) -> BudgetFigures:
@@ -86,12 +113,6 @@ def budget_figures(budget: Budget) -> BudgetFigures:
         expires=None if budget.expires is None else budget.expires.isoformat(),
         shared_remaining=budget.shared_remaining,
     )
-
-
-def spend_payloads(spends: Sequence[Spend]) -> list[SpendPayload]:
-    return [
-        SpendPayload(event=spend.event, of=spend.of, mechanism=str(spend), rho=spend.rho) for spend in spends
-    ]
 
 
 def request_weights(request: Mapping[str, Any] | None) -> list[WeightPayload]:
@@ -120,7 +141,7 @@ def discovery_payload(discovery: Discovery, budget: Budget) -> DiscoveryPayload:
         free=discovery.free,
         private=discovery.private,
         threshold=discovery.threshold,
-        values=[DiscoveredValuePayload(value=row.value, units=row.units) for row in discovery.rows],
-        spends=spend_payloads(discovery.spends),
+        values=discovery.rows,
+        spends=discovery.spends,
         budget=budget_figures(budget),
     )

@@ -15,15 +15,15 @@ from dpxplain.model.schema import label
 from dpxplain.privacy.intervals import Interval
 from dpxplain.render.snippets import Place, query_code
 from dpxplain.render.views_results import answer_figures
-from dpxplain.results.answer import Answer, AnswerRow
+from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.results.base import Truth
 from dpxplain.results.formula_answer import FormulaAnswer
+from dpxplain.results.released_answer import AnswerRow
 from dpxplain.results.requests import group_request
-from dpxplain.wire.account_payloads import budget_figures, spend_payloads
+from dpxplain.wire.account_payloads import budget_figures
 from dpxplain.wire.payloads import (
     estimate_text,
-    finding_payload,
     finite_record,
     interval_text,
     number_or_null,
@@ -135,7 +135,7 @@ def _answer_words(
         address=answer.entry.address,
         title=titles.answer_title(answer.statement, answer.schema),
         caption=titles.caption(answer.schema, answer.entry, answer.confidence),
-        finding=finding_payload(answer.finding),
+        finding=answer.finding,
         sql=answer.sql,
         rho=answer.rho,
         free=answer.free,
@@ -146,7 +146,7 @@ def _answer_words(
         ordered=_is_ordered(answer),
         shaped_by=list(answer.shaped_by),
         notes=answer.notes,
-        spends=spend_payloads(answer.spends),
+        spends=answer.spends,
         budget=budget_figures(budget),
         code=query_code(
             place or Place.of_schema(answer.schema),

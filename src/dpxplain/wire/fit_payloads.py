@@ -8,7 +8,7 @@ from typing import Any
 from dpxplain.model.budget import Budget
 from dpxplain.results.quality import Quality
 from dpxplain.results.tuning import Tuning
-from dpxplain.wire.account_payloads import budget_figures, spend_payloads
+from dpxplain.wire.account_payloads import budget_figures
 from dpxplain.wire.shapes import QualityLine, QualityPayload, UnitsPayload
 from dpxplain.words import data_quality, numbers, prices
 
@@ -37,7 +37,7 @@ def quality_payload(quality: Quality, budget: Budget) -> QualityPayload:
         ],
         units=_units(quality),
         notes=[prices.QUALITY_USE, *data_quality.quality_limits(quality.schema)],
-        spends=spend_payloads(quality.spends),
+        spends=quality.spends,
         budget=budget_figures(budget),
     )
 
@@ -62,7 +62,6 @@ def _units(quality: Quality) -> UnitsPayload | None:
 
 def tuning_payload(tuning: Tuning, budget: Budget) -> dict[str, Any]:
     """A tuning as JSON, for the command line only: a server's schema is its curator's file."""
-    unit = tuning.schema.privacy.unit
     return {
         "kind": "tuning",
         "id": tuning.id,
@@ -71,37 +70,10 @@ def tuning_payload(tuning: Tuning, budget: Budget) -> dict[str, Any]:
         "private": tuning.private,
         "confidence": tuning.confidence,
         "keep": tuning.keep,
-        "bounds": [
-            {
-                "column": row.column,
-                "keep": row.keep,
-                "low": row.low,
-                "high": row.high,
-                "below": list(row.below),
-                "above": list(row.above),
-                "average_noise": row.average_noise,
-                "sum_noise": row.sum_noise,
-                "sure": row.sure,
-            }
-            for row in tuning.rows
-        ],
-        "max_rows": [
-            {
-                "unit": unit,
-                "keep": row.keep,
-                "max_rows": row.max_rows,
-                "units_above": list(row.cut),
-                "rows_lost": [
-                    row.rows_lost[0],
-                    row.rows_lost[1] if math.isfinite(row.rows_lost[1]) else None,
-                ],
-                "noise": row.noise,
-                "sure": row.sure,
-            }
-            for row in tuning.max_rows
-        ],
+        "bounds": tuning.rows,
+        "max_rows": tuning.max_rows,
         "toml": tuning.toml(),
         "notes": list(tuning.notes),
-        "spends": spend_payloads(tuning.spends),
+        "spends": tuning.spends,
         "budget": budget_figures(budget),
     }

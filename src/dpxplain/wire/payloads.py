@@ -1,6 +1,7 @@
-"""Results as plain JSON values for programs, each with its `kind`.
+"""Results as JSON objects for programs, each with its `kind`.
 
-The command line prints them with --json; the server serves them.
+The command line prints them with --json; the server serves them. Records in them are sent with their public
+fields (`model.public`).
 """
 
 from __future__ import annotations
@@ -15,36 +16,36 @@ from dpxplain.curator import TruthColumns
 from dpxplain.explanation.family_choice import NO_ATTRIBUTE, eligible_attributes
 from dpxplain.model.budget import Budget
 from dpxplain.model.cancellation import checking
-from dpxplain.model.charge import EntryId
+from dpxplain.model.charge import EntryId, Spend
 from dpxplain.model.finding import Finding
 from dpxplain.privacy.intervals import Interval
 from dpxplain.render import story_tree
 from dpxplain.render.snippets import Place, explain_code
 from dpxplain.render.views_results import gap_without_text
 from dpxplain.render.views_truth import true_texts
-from dpxplain.results.base import AnswerLike, QuestionLike, Truth
+from dpxplain.results.asked_question import AskedQuestion
+from dpxplain.results.base import Truth
 from dpxplain.results.discovery import DiscoveryPreview
 from dpxplain.results.explanation import Explanation, ExplanationRow
 from dpxplain.results.prepared import PreparationPreview, Prepared
 from dpxplain.results.preview import CustomPreview, ExplanationPreview, QueriesPreview, QueryPreview
 from dpxplain.results.quality import QualityPreview
+from dpxplain.results.released_answer import ReleasedAnswer
 from dpxplain.results.story import Story, StoryPreview
 from dpxplain.results.tuning import TuningPreview
 from dpxplain.sql.parse import parse
 from dpxplain.sql.render import narrowing
-from dpxplain.wire.account_payloads import budget_figures, spend_payloads
+from dpxplain.wire.account_payloads import budget_figures
 from dpxplain.wire.shapes import (
     BudgetFigures,
     ExplanationLine,
     ExplanationPayload,
-    FindingPayload,
     FoldedPayload,
     GeneralPayload,
     PreparedPayload,
     PreviewPayload,
     QuestionPayload,
     Record,
-    SpendPayload,
     TrueValue,
     TruthPayload,
     WeightPayload,
@@ -103,22 +104,13 @@ class StoryPayload(TypedDict):
     rho: float
     free: bool
     private: bool
-    finding: FindingPayload
+    finding: Finding
     sentences: list[str]  # the finding, and one for each further step
     rows: list[StoryBranch]
     shaped_by: list[str]
-    spends: list[SpendPayload]
+    spends: tuple[Spend, ...]
     budget: BudgetFigures
     chart: NotRequired[dict[str, Any]]  # Vega-Lite, at a server that was asked for one
-
-
-def finding_payload(finding: Finding) -> FindingPayload:
-    return FindingPayload(
-        headline=finding.headline,
-        support=finding.support,
-        caveat=finding.caveat,
-        notes=list(finding.notes),
-    )
 
 
 def general_payload(
@@ -128,7 +120,7 @@ def general_payload(
     return GeneralPayload(low=low, high=high, interval_text=interval_text(interval, figures))
 
 
-def question_payload(question: QuestionLike, truth: Truth | None = None) -> QuestionPayload:
+def question_payload(question: AskedQuestion, truth: Truth | None = None) -> QuestionPayload:
     groups, contrast = question.answer.groups, question.contrast
     no_influence = question.answer.no_influence
     attributes = (
@@ -154,7 +146,7 @@ def question_payload(question: QuestionLike, truth: Truth | None = None) -> Ques
         method=question.method,
         verdict=question.verdict.value,
         title=question.title,
-        finding=finding_payload(question.finding),
+        finding=question.finding,
         note=question.note,
         sharpened=question.sharpened,
         shaped_by=list(question.shaped_by),
@@ -221,7 +213,7 @@ def explanation_payload(
         kind="explanation",
         id=table.id,
         title=titles.question_filter(table.question.title, answer.statement, answer.schema),
-        finding=finding_payload(table.finding),
+        finding=table.finding,
         order_note=table.order_note,
         caption=titles.caption(answer.schema, table.entry, table.confidence),
         question=question_payload(table.question),
@@ -238,7 +230,7 @@ def explanation_payload(
         rows=lines,
         shaped_by=list(table.shaped_by),
         by_influence=table.by_influence,
-        spends=spend_payloads(table.spends),
+        spends=table.spends,
         budget=budget_figures(budget),
         code=code,
     )
@@ -247,7 +239,7 @@ def explanation_payload(
     return payload
 
 
-def prepared_payload(prepared: Prepared, answer: AnswerLike, budget: Budget) -> PreparedPayload:
+def prepared_payload(prepared: Prepared, answer: ReleasedAnswer, budget: Budget) -> PreparedPayload:
     return PreparedPayload(
         kind="prepared",
         id=prepared.id,
@@ -259,7 +251,7 @@ def prepared_payload(prepared: Prepared, answer: AnswerLike, budget: Budget) -> 
         private=prepared.private,
         rows=list(map(finite_record, prepared.records())),
         shaped_by=list(prepared.shaped_by),
-        spends=spend_payloads(prepared.spends),
+        spends=prepared.spends,
         budget=budget_figures(budget),
     )
 
@@ -278,11 +270,11 @@ def story_payload(story: Story, budget: Budget) -> StoryPayload:
         rho=story.rho,
         free=story.free,
         private=story.private,
-        finding=finding_payload(story.finding),
+        finding=story.finding,
         sentences=story_tree.sentences(story),
         rows=_story_branches(story),
         shaped_by=list(story.shaped_by),
-        spends=spend_payloads(story.spends),
+        spends=story.spends,
         budget=budget_figures(budget),
     )
 
@@ -318,7 +310,7 @@ def preview_payload(preview: Preview) -> PreviewPayload:
         affordable=price.affordable,
         remaining=price.remaining,
         remaining_after=price.remaining_after,
-        spends=spend_payloads(price.spends),
+        spends=price.spends,
         confidence=preview.confidence,
         rows=list(map(finite_record, preview.records())),
         words=list(prices.price(price)),

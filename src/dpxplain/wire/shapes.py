@@ -9,7 +9,9 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict  # pydantic reads the standard one from Python 3.12 on
 
-from dpxplain.model.charge import EntryId
+from dpxplain.model.charge import EntryId, Spend
+from dpxplain.model.finding import Finding
+from dpxplain.model.unknown_column import DiscoveredValue
 from dpxplain.render.snippets import Code
 
 Scalar = str | int | float | bool | None
@@ -42,13 +44,6 @@ class BudgetFigures(TypedDict):
 
 class BudgetPayload(BudgetFigures):
     kind: Literal["budget"]
-
-
-class SpendPayload(TypedDict):
-    event: str
-    of: str
-    mechanism: str
-    rho: float
 
 
 class TrueValue(TypedDict):
@@ -85,15 +80,6 @@ class GeneralPayload(TypedDict):
     interval_text: str
     verdict: NotRequired[str]
     finding: NotRequired[str]
-
-
-class FindingPayload(TypedDict):
-    """The answer first: what every face shows before anything else."""
-
-    headline: str
-    support: str
-    caveat: str
-    notes: list[str]
 
 
 class GroupPayload(EstimateTexts):
@@ -146,7 +132,7 @@ class AnswerWords(TypedDict):
     address: EntryId  # its number for links, valid for everybody who may see it
     title: str  # the whole question as a sentence, with its filter
     caption: str  # data, cost, date and confidence, for results that leave the page
-    finding: FindingPayload
+    finding: Finding
     sql: str
     rho: float
     free: bool
@@ -160,7 +146,7 @@ class AnswerWords(TypedDict):
     shaped_by: list[str]  # the declarations that shaped the numbers, as sentences
     notes: list[str]  # what HAVING left out, and what was measured but is not shown
     general_notes: NotRequired[list[str]]  # what `population` assumes, if it was asked for
-    spends: list[SpendPayload]
+    spends: tuple[Spend, ...]
     budget: BudgetFigures
     code: Code
     chart: NotRequired[dict[str, Any]]  # Vega-Lite, at a server that was asked for one
@@ -194,7 +180,7 @@ class QuestionPayload(EstimateTexts):
     method: str
     verdict: str
     title: str  # the question as a heading, in the words of the schema
-    finding: FindingPayload
+    finding: Finding
     note: str
     sharpened: str  # the number before a preparation made it more precise; empty where none did
     shaped_by: list[str]
@@ -247,7 +233,7 @@ class ExplanationPayload(TypedDict):
     kind: Literal["explanation"]
     id: EntryId
     title: str  # the question with the filter of its answer
-    finding: FindingPayload
+    finding: Finding
     order_note: str  # what it would take to make the order clear; empty if it is clear or not affordable
     caption: str  # data, cost, date and confidence
     question: QuestionPayload
@@ -264,7 +250,7 @@ class ExplanationPayload(TypedDict):
     rows: list[ExplanationLine]
     shaped_by: list[str]
     by_influence: bool  # whether rows are sorted by influence, because only that is known
-    spends: list[SpendPayload]
+    spends: tuple[Spend, ...]
     budget: BudgetFigures
     code: Code
     chart: NotRequired[dict[str, Any]]  # Vega-Lite, at a server that was asked for one
@@ -283,7 +269,7 @@ class PreparedPayload(TypedDict):
     private: bool
     rows: list[Record]
     shaped_by: list[str]
-    spends: list[SpendPayload]
+    spends: tuple[Spend, ...]
     budget: BudgetFigures
 
 
@@ -325,13 +311,8 @@ class QualityPayload(TypedDict):
     rows: list[QualityLine]
     units: UnitsPayload | None  # null where a row is the privacy unit
     notes: list[str]
-    spends: list[SpendPayload]
+    spends: tuple[Spend, ...]
     budget: BudgetFigures
-
-
-class DiscoveredValuePayload(TypedDict):
-    value: str
-    units: float  # noisy
 
 
 class DiscoveryPayload(TypedDict):
@@ -343,8 +324,8 @@ class DiscoveryPayload(TypedDict):
     free: bool
     private: bool
     threshold: int  # a value is found if its noisy number of units exceeds this
-    values: list[DiscoveredValuePayload]
-    spends: list[SpendPayload]
+    values: tuple[DiscoveredValue, ...]
+    spends: tuple[Spend, ...]
     budget: BudgetFigures
 
 
@@ -380,7 +361,7 @@ class PreviewPayload(TypedDict):
     affordable: bool
     remaining: float
     remaining_after: float
-    spends: list[SpendPayload]
+    spends: tuple[Spend, ...]
     confidence: float
     rows: list[Record]
     words: list[str]
@@ -388,28 +369,3 @@ class PreviewPayload(TypedDict):
     expected: list[str]
     shaped_by: list[str]
     form: NotRequired[QueryForm | None]  # of a query, at a server; null where a form cannot ask it
-
-
-class HistoryLine(TypedDict):
-    id: EntryId
-    address: EntryId
-    time: str
-    analyst: str
-    kind: str
-    state: str
-    stopped: bool  # whether somebody asked to stop it once it was charged
-    kept: bool  # whether it ended without a release, and asking the same again costs nothing more
-    description: str
-    rho: float
-    total_rho: float
-    spends: list[SpendPayload]
-    request: dict[str, Any] | None
-    weights: list[WeightPayload]  # the groups that the request compares, by their labels
-    key: str
-    version: str | None  # of the data, as the curator named it; null for notices and lost records
-
-
-class HistoryPayload(TypedDict):
-    kind: Literal["history"]
-    entries: list[HistoryLine]  # oldest first
-    older: EntryId | None  # the value of `before` for the preceding page; null if there is none

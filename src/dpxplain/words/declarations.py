@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from dpxplain.model.charge import EntryId
 from dpxplain.model.column import Column
 from dpxplain.model.joined_schema import parts
 from dpxplain.model.query import Aggregate, And, Comparison, Filter, IsNull, Not, Or, Query, filter_columns
@@ -19,36 +18,8 @@ from dpxplain.words.numbers import a_noun, clean, level, number, percent, shorte
 from dpxplain.words.titles import capped
 
 if TYPE_CHECKING:
+    from dpxplain.phases.measure_quality import QualityReading
     from dpxplain.privacy.intervals import Interval
-
-
-class QualityLike(Protocol):
-    """A measured data quality: how much of the data the declarations touch."""
-
-    id: EntryId
-    confidence: float
-
-    def covers(self, column: str) -> bool:
-        """Whether the column's rows were counted."""
-        ...
-
-    def share(self, column: str, domain: str, category: str) -> Interval:
-        """The share of rows in a category of `model.schema_fit.Partition`."""
-        ...
-
-    def most_left_out(self, column: str, domain: str) -> float:
-        """The most rows that are in no group of this column."""
-        ...
-
-    @property
-    def units_above(self) -> Interval:
-        """The share of privacy units with more than max_rows rows."""
-        ...
-
-    @property
-    def rows_lost(self) -> Interval:
-        """The rows that max_rows leaves out; the upper end is infinite where nothing bounds it."""
-        ...
 
 
 _CAVEAT_NAME = 3  # words of a name in a caveat
@@ -56,7 +27,7 @@ _LISTED = 5  # values of a derived column that are named
 
 
 def shaped_by(
-    queries: Sequence[Query], schema: Schema, quality: QualityLike | None = None
+    queries: Sequence[Query], schema: Schema, quality: QualityReading | None = None
 ) -> tuple[str, ...]:
     """One sentence for each declaration that changes what is counted or added up in these queries.
 
@@ -93,7 +64,7 @@ class Counting:
     caveat: str  # empty unless a declaration surely touches rows
 
     @classmethod
-    def of(cls, queries: Sequence[Query], schema: Schema, quality: QualityLike | None) -> Counting:
+    def of(cls, queries: Sequence[Query], schema: Schema, quality: QualityReading | None) -> Counting:
         return cls(shaped_by(queries, schema, quality), main_caveat(queries, schema, quality))
 
 
@@ -116,7 +87,7 @@ def footnotes(query: Query, schema: Schema) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _kept_rows(query: Query, schema: Schema, quality: QualityLike | None) -> Iterator[str]:
+def _kept_rows(query: Query, schema: Schema, quality: QualityReading | None) -> Iterator[str]:
     privacy = schema.privacy
     if privacy.unit == "row":
         return
@@ -137,7 +108,7 @@ def _kept_rows(query: Query, schema: Schema, quality: QualityLike | None) -> Ite
         yield f"{percent(*quality.units_above)} of the {unit} values have more rows.{lost}"
 
 
-def _derived(query: Query, schema: Schema, quality: QualityLike | None) -> Iterator[str]:
+def _derived(query: Query, schema: Schema, quality: QualityReading | None) -> Iterator[str]:
     """Sentences on expressions: what is inferred about them, and how they see the columns they read."""
     measured = () if query.aggregate.column is None else (query.aggregate.column,)
     for name in dict.fromkeys((*query.group_by, *measured, *sorted(filter_columns(query.where)))):
@@ -184,7 +155,7 @@ def _named(name: str, schema: Schema) -> str:
     return clean(name if not text or text.lower().startswith("share") else uncapitalised(text))
 
 
-def _measured(query: Query, schema: Schema, quality: QualityLike | None) -> Iterator[str]:
+def _measured(query: Query, schema: Schema, quality: QualityReading | None) -> Iterator[str]:
     if query.aggregate.column is None:
         return
     name, column = query.aggregate.column, schema.column(query.aggregate.column)
@@ -213,7 +184,7 @@ def _measured(query: Query, schema: Schema, quality: QualityLike | None) -> Iter
     yield f"Rows without {a_noun(_named(name, schema))} are not counted{share}."
 
 
-def _grouped(query: Query, schema: Schema, quality: QualityLike | None) -> Iterator[str]:
+def _grouped(query: Query, schema: Schema, quality: QualityReading | None) -> Iterator[str]:
     for name, column in ((name, schema.column(name)) for name in query.group_by):
         has_null, share = None in (column.domain or ()), _outside(quality, name, column)
         called = _named(name, schema)
@@ -231,7 +202,7 @@ def _grouped(query: Query, schema: Schema, quality: QualityLike | None) -> Itera
             yield f"With these rows, no group would grow by more than {number(most)}."
 
 
-def _outside(quality: QualityLike | None, name: str, column: Column) -> str:
+def _outside(quality: QualityReading | None, name: str, column: Column) -> str:
     """The shares of rows outside a discrete column's domain, in brackets."""
     if quality is None or not quality.covers(name):
         return ""
@@ -246,7 +217,7 @@ def _outside(quality: QualityLike | None, name: str, column: Column) -> str:
     return f" ({', '.join(shares)} of all rows)"
 
 
-def _filtered(query: Query, schema: Schema, quality: QualityLike | None) -> Iterator[str]:
+def _filtered(query: Query, schema: Schema, quality: QualityReading | None) -> Iterator[str]:
     null_tests = _null_tests(query.where)
     names = filter_columns(query.where)
     for name in (declared for declared in schema.columns if declared in names):
@@ -309,7 +280,7 @@ def _number(value: Any) -> str:
     return str(value) if isinstance(value, date) else f"{value:,.15g}"
 
 
-def main_caveat(queries: Sequence[Query], schema: Schema, quality: QualityLike | None) -> str:
+def main_caveat(queries: Sequence[Query], schema: Schema, quality: QualityReading | None) -> str:
     """A sentence about the declaration that surely touches the largest share; empty if none surely does.
 
     At most 15 words. Needs a measured `quality`.
@@ -321,7 +292,7 @@ def main_caveat(queries: Sequence[Query], schema: Schema, quality: QualityLike |
     return sentence if least > 0 else ""
 
 
-def _touched(query: Query, schema: Schema, quality: QualityLike) -> Iterator[tuple[float, str]]:
+def _touched(query: Query, schema: Schema, quality: QualityReading) -> Iterator[tuple[float, str]]:
     """The least share of rows, or units, that each declaration touches, with a sentence about it."""
 
     def called(name: str) -> str:

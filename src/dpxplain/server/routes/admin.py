@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import suppress
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Path, Query, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from dpxplain.errors import BadRequest, LedgerUnavailable, SchemaError
 from dpxplain.ledger.anchor import last_verified, remember_verified
+from dpxplain.ledger.protocol import AuditReport
 from dpxplain.results.schema_check import SchemaCheck
 from dpxplain.server import catalog
 from dpxplain.server.authenticate import Curator
@@ -32,9 +32,11 @@ from dpxplain.server.pool import Task
 from dpxplain.server.precision import protection
 from dpxplain.server.problems import Problem, as_problem, key_position, not_found, schema_problems
 from dpxplain.server.response_shapes import (
+    AuditLine,
     AuditPayload,
-    AuditVerified,
     DeclaredList,
+    RecordResponse,
+    ReviewWarning,
     SchemaChecked,
     SchemaRefused,
     SchemaReview,
@@ -42,7 +44,7 @@ from dpxplain.server.response_shapes import (
     TokenList,
     TokenMade,
 )
-from dpxplain.server.routes.curate import NOT_PRIVATE_HEADERS, plain_times
+from dpxplain.server.routes.curate import NOT_PRIVATE_HEADERS
 from dpxplain.words.audit_sentences import TRUTH_VIEWED, audit_sentence
 
 router = APIRouter(tags=["Administering"], prefix=f"{PREFIX}/admin")
@@ -62,7 +64,7 @@ Head = Annotated[
 @router.get("/datasets", responses=answers(DeclaredList))
 def declared(_caller: Curator, server: ServerDep) -> Any:
     """Every schema file, also those that could not be taken over, or whose data have changed."""
-    return JSONResponse(
+    return RecordResponse(
         {
             "datasets": [
                 {
@@ -85,14 +87,14 @@ def declare(caller: Curator, server: ServerDep, body: SchemaBody) -> Any:
     _check_editable(server)
     name = server.datasets.declare(body.toml, name=None).name
     _note(server, server.actor(caller), "data set declared", name, body.toml)
-    return JSONResponse(SchemaText(name=name, toml=body.toml, editable=True))
+    return RecordResponse(SchemaText(name=name, toml=body.toml, editable=True))
 
 
 @router.get("/datasets/{dataset}", responses=answers(SchemaText))
 def schema_text(_caller: Curator, server: ServerDep, dataset: DatasetName) -> Any:
     """A schema file as it is."""
     text = server.datasets.file_of(dataset).read_text(encoding="utf-8")
-    return JSONResponse(SchemaText(name=dataset, toml=text, editable=server.datasets.editable))
+    return RecordResponse(SchemaText(name=dataset, toml=text, editable=server.datasets.editable))
 
 
 @router.put("/datasets/{dataset}", responses=answers(SchemaText, "Changed and open.", 409))
@@ -101,7 +103,7 @@ def edit(caller: Curator, server: ServerDep, dataset: DatasetName, body: SchemaB
     _check_editable(server)
     server.datasets.declare(body.toml, name=dataset)
     _note(server, server.actor(caller), "schema edited", dataset, body.toml)
-    return JSONResponse(SchemaText(name=dataset, toml=body.toml, editable=True))
+    return RecordResponse(SchemaText(name=dataset, toml=body.toml, editable=True))
 
 
 @router.post(
@@ -122,7 +124,7 @@ def check(_caller: Curator, server: ServerDep, body: SchemaBody) -> Any:
     ]  # fmt: skip
     if schema.table.source is None:
         warnings.append("table.source: is missing, so the server could not open the data set.")
-    return JSONResponse(
+    return RecordResponse(
         SchemaChecked(
             name=schema.table.name,
             declared=schema.model_dump(mode="json", exclude_defaults=True),
@@ -145,10 +147,12 @@ async def review(caller: Curator, server: ServerDep, body: ReviewBody) -> Any:
 
     if body.dataset is not None:
         server.datasets.get(body.dataset)
-    payload = (await outcome(server.pool.submit(caller.name, Task(), work))).to_dict()
-    for warning in payload["warnings"]:
-        warning["position"] = key_position(body.toml, warning["where"])
-    return JSONResponse(payload, headers=NOT_PRIVATE_HEADERS)
+    fit = await outcome(server.pool.submit(caller.name, Task(), work))
+    warnings = [
+        ReviewWarning(**vars(warning), position=key_position(body.toml, warning.where))
+        for warning in fit.warnings
+    ]
+    return RecordResponse(fit.to_dict() | {"warnings": warnings}, headers=NOT_PRIVATE_HEADERS)
 
 
 @router.get("/files", responses=answers(DataFileList))
@@ -156,7 +160,7 @@ def files(_caller: Curator, server: ServerDep) -> Any:
     """The names of the data files that a new data set can use."""
     data_files = _data_files(server)
     lines = [data_files.line(name) for name in data_files.names()]
-    return JSONResponse(DataFileList(files=lines, most_bytes=data_files.most_bytes))
+    return RecordResponse(DataFileList(files=lines, most_bytes=data_files.most_bytes))
 
 
 @router.get("/files/{file}/columns", responses=answers(FileColumns))
@@ -164,7 +168,7 @@ def file_columns(_caller: Curator, server: ServerDep, file: FileName) -> Any:
     """Names and types of a file's columns, as it declares them. Reads none of its values."""
     columns, note = _data_files(server).columns(file)
     lines = [FileColumn(name=name, type=type) for name, type in columns]
-    return JSONResponse(FileColumns(columns=lines, note=note))
+    return RecordResponse(FileColumns(columns=lines, note=note))
 
 
 @router.put(
@@ -177,7 +181,7 @@ async def upload(request: Request, caller: Curator, server: ServerDep, file: Fil
     data_files = _data_files(server)
     await data_files.store(file, request.stream())
     await run_sync(server.ledger.note, server.actor(caller), "data file uploaded", None, {"file": file})
-    return JSONResponse(data_files.line(file))
+    return RecordResponse(data_files.line(file))
 
 
 @router.delete("/files/{file}", status_code=204, responses=failures(409), response_class=Response)
@@ -198,8 +202,7 @@ def remove_file(caller: Curator, server: ServerDep, file: FileName) -> Response:
 @router.get("/tokens", responses=answers(TokenList))
 def tokens(_caller: Curator, server: ServerDep) -> Any:
     """Every token ever made; their texts are known to their holders only."""
-    records = [asdict(token) for token in server.ledger.tokens.list()]
-    return JSONResponse({"tokens": [plain_times(r, "created", "expires", "revoked") for r in records]})
+    return RecordResponse(TokenList(tokens=server.ledger.tokens.list()))
 
 
 @router.post("/tokens", responses=answers(TokenMade, "Created. The token's text is shown only once."))
@@ -209,7 +212,7 @@ def make_token(caller: Curator, server: ServerDep, body: NewToken) -> Any:
         body.name, body.role, expires=body.expires, by=server.actor(caller), maker=caller.token
     )
     created = TokenMade(id=id, name=body.name, role=body.role, token=text, expires=body.expires.isoformat())
-    return JSONResponse(created)
+    return RecordResponse(created)
 
 
 @router.delete("/tokens/{token}", status_code=204, responses=failures(), response_class=Response)
@@ -229,17 +232,17 @@ def audit(_caller: Curator, server: ServerDep, after: After = 0, limit: Most = 5
     """The audit log, oldest first."""
     names = {token.id: token.name for token in server.ledger.tokens.list()}
     records = [
-        plain_times(asdict(record), "time")
-        | {
-            "sentence": audit_sentence(record, names),
-            "reveals_truth": record.action == TRUTH_VIEWED,
-        }
+        AuditLine(
+            **vars(record),
+            sentence=audit_sentence(record, names),
+            reveals_truth=record.action == TRUTH_VIEWED,
+        )
         for record in server.ledger.audit(after, limit)
     ]
-    return JSONResponse({"records": records})
+    return RecordResponse(AuditPayload(records=records))
 
 
-@router.get("/audit/verify", responses=answers(AuditVerified))
+@router.get("/audit/verify", responses=answers(AuditReport))
 def verify(_caller: Curator, server: ServerDep, head: Head = None, full: Full = False) -> Any:
     """Recompute the log's chain of hashes, and compare the ledger with it.
 
@@ -252,7 +255,7 @@ def verify(_caller: Curator, server: ServerDep, head: Head = None, full: Full = 
     with suppress(BadRequest):  # without the file, the next process verifies the whole log
         if key is not None:
             remember_verified(key, ledger.verified)
-    return JSONResponse(asdict(report) | {"intact": report.intact})
+    return RecordResponse(report)
 
 
 def _data_files(server: Server) -> DataFiles:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from dpxplain.model.charge import failure_words
 from dpxplain.results.base import Truth
@@ -29,7 +29,7 @@ from dpxplain.server.context import AccessDep, DatasetAccess
 from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import Responses, answers, failures
 from dpxplain.server.pool import Task
-from dpxplain.server.response_shapes import AllowancePayload, Analysts, BudgetRequests, Shares, Use
+from dpxplain.server.response_shapes import AnalystLine, Analysts, BudgetRequests, RecordResponse, Shares, Use
 from dpxplain.wire.payloads import truth_payload
 from dpxplain.wire.shapes import TruthPayload
 from dpxplain.words.audit_sentences import TRUTH_VIEWED
@@ -98,10 +98,10 @@ async def explain_truth(access: AccessDep, _caller: Curator, body: Explain) -> A
 @router.get("/datasets/{dataset}/analysts", responses=answers(Analysts))
 def analysts(access: AccessDep, _caller: Curator) -> Any:
     """What each analyst may spend, and did."""
-    return JSONResponse({"analysts": _allowances(access)})
+    return RecordResponse(Analysts(analysts=_allowances(access)))
 
 
-@router.put("/datasets/{dataset}/analysts/{analyst}", responses=answers(AllowancePayload))
+@router.put("/datasets/{dataset}/analysts/{analyst}", responses=answers(AnalystLine))
 def grant(access: AccessDep, caller: Curator, analyst: AnalystName, body: Grant) -> Any:
     """Set what an analyst may spend on the data set in all."""
     access.server.ledger.grant(
@@ -112,7 +112,7 @@ def grant(access: AccessDep, caller: Curator, analyst: AnalystName, body: Grant)
         reason=body.reason,
         by=access.server.actor(caller),
     )
-    return JSONResponse(next(line for line in _allowances(access) if line["analyst"] == analyst))
+    return RecordResponse(next(line for line in _allowances(access) if line.analyst == analyst))
 
 
 @router.post(
@@ -140,13 +140,13 @@ def top_up(access: AccessDep, caller: Curator, body: TopUp) -> Any:
         by=access.server.actor(caller),
         default_limit=access.server.config.analysts.default_rho,
     )
-    return JSONResponse({"analysts": _allowances(access)})
+    return RecordResponse(Analysts(analysts=_allowances(access)))
 
 
 @router.get("/datasets/{dataset}/use", responses=answers(Use))
 def use(access: AccessDep, _caller: Curator) -> Any:
     """What each analyst was charged on each day."""
-    return JSONResponse({"use": [asdict(line) for line in access.server.ledger.analysts.use(access.name)]})
+    return RecordResponse(Use(use=access.server.ledger.analysts.use(access.name)))
 
 
 @router.post("/datasets/{dataset}/budget/requests", responses=answers(BudgetRequests))
@@ -154,13 +154,13 @@ def ask_for_budget(access: AccessDep, caller: AnyCaller, body: AskForBudget) -> 
     """Ask the curator for more budget. Returns your waiting requests."""
     name = access.server.actor(caller)
     access.server.ledger.analysts.ask(access.name, name, body.rho, body.reason)
-    return JSONResponse(_requests(access, name))
+    return RecordResponse(_requests(access, name))
 
 
 @router.get("/datasets/{dataset}/budget/requests", responses=answers(BudgetRequests))
 def budget_requests(access: AccessDep, caller: AnyCaller) -> Any:
     """Waiting requests for more budget: yours or, for a curator, everybody's."""
-    return JSONResponse(_requests(access, None if caller.is_curator else access.server.actor(caller)))
+    return RecordResponse(_requests(access, None if caller.is_curator else access.server.actor(caller)))
 
 
 @router.post("/datasets/{dataset}/budget/requests/{request}/decline", responses=answers(BudgetRequests))
@@ -168,13 +168,13 @@ def decline(access: AccessDep, caller: Curator, request: RequestId, body: Forgiv
     """Decline a request; a grant to its analyst answers it too."""
     by = access.server.actor(caller)
     access.server.ledger.analysts.decline(access.name, request, body.reason, by)
-    return JSONResponse(_requests(access, None))
+    return RecordResponse(_requests(access, None))
 
 
 @router.get("/datasets/{dataset}/shares", responses=answers(Shares))
 def shares(access: AccessDep, _caller: Curator) -> Any:
     """Who may see what others asked."""
-    return JSONResponse(_shares(access))
+    return RecordResponse(_shares(access))
 
 
 @router.post("/datasets/{dataset}/shares", responses=answers(Shares))
@@ -182,7 +182,7 @@ def share(access: AccessDep, caller: Curator, body: ShareBody) -> Any:
     """Let a reader ("*": everyone) see what an analyst asked and will ask."""
     by = access.server.actor(caller)
     access.server.ledger.share(access.name, body.owner, body.reader, reason=body.reason, by=by)
-    return JSONResponse(_shares(access))
+    return RecordResponse(_shares(access))
 
 
 @router.delete("/datasets/{dataset}/shares", responses={**answers(Shares), **failures()})
@@ -190,7 +190,7 @@ def unshare(access: AccessDep, caller: Curator, body: ShareBody) -> Any:
     """Take a share back."""
     by = access.server.actor(caller)
     access.server.ledger.unshare(access.name, body.owner, body.reader, reason=body.reason, by=by)
-    return JSONResponse(_shares(access))
+    return RecordResponse(_shares(access))
 
 
 def _note(access: DatasetAccess, details: dict[str, Any]) -> None:
@@ -204,38 +204,30 @@ def _truth_response(truth: Truth) -> Response:
     if len(payload["rows"]) > MOST_ROWS:
         payload["title"] += f", the first {MOST_ROWS:,}"
         payload["rows"] = payload["rows"][:MOST_ROWS]
-    return JSONResponse(payload, headers=NOT_PRIVATE_HEADERS)
+    return RecordResponse(payload, headers=NOT_PRIVATE_HEADERS)
 
 
-def _allowances(access: DatasetAccess) -> list[dict[str, Any]]:
+def _allowances(access: DatasetAccess) -> list[AnalystLine]:
     default = access.server.config.analysts.default_rho
-    allowances = access.server.ledger.allowances(access.name, default_limit=default)
-    limit = access.server.failures
-    counts = [limit.counted(access.name, allowance.analyst) for allowance in allowances]
-    return [
-        plain_times(asdict(allowance), "expires", "time")
-        | {"failures": count.total(), "blocked": count.total() >= limit.most, "why": failure_words(count)}
-        for allowance, count in zip(allowances, counts, strict=True)
-    ]
+    limit, lines = access.server.failures, []
+    for allowance in access.server.ledger.allowances(access.name, default_limit=default):
+        count = limit.counted(access.name, allowance.analyst)
+        failures, is_blocked = count.total(), count.total() >= limit.most
+        lines.append(
+            AnalystLine(**vars(allowance), failures=failures, blocked=is_blocked, why=failure_words(count))
+        )
+    return lines
 
 
-def _requests(access: DatasetAccess, analyst: str | None) -> dict[str, Any]:
+def _requests(access: DatasetAccess, analyst: str | None) -> BudgetRequests:
     """Waiting requests of everybody, or of one analyst without ids, which count everybody's requests."""
     waiting = access.server.ledger.analysts.requests(access.name)
-    records = [asdict(request) for request in waiting if analyst in (None, request.analyst)]
-    if analyst is not None:
-        for record in records:
-            del record["id"]
-    return {"requests": [plain_times(record, "time") for record in records]}
+    if analyst is None:
+        return BudgetRequests(requests=waiting)
+    return BudgetRequests(
+        requests=[replace(request, id=None) for request in waiting if request.analyst == analyst]
+    )
 
 
-def _shares(access: DatasetAccess) -> dict[str, Any]:
-    records = [asdict(share) for share in access.server.ledger.shares(access.name)]
-    for record in records:
-        del record["dataset"]
-    return {"shares": [plain_times(record, "time") for record in records]}
-
-
-def plain_times(record: dict[str, Any], *names: str) -> dict[str, Any]:
-    """The record with its times as text."""
-    return record | {name: None if record[name] is None else record[name].isoformat() for name in names}
+def _shares(access: DatasetAccess) -> Shares:
+    return Shares(shares=access.server.ledger.shares(access.name))

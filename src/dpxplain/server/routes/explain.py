@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, Response
 
 from dpxplain.ledger.protocol import Job
 from dpxplain.results.explanation import PlannedExplanation
@@ -41,8 +41,7 @@ from dpxplain.server.release_kinds import (
     check_same_plan,
     payload_of,
 )
-from dpxplain.server.response_shapes import JobLine, JobList, JobPayload
-from dpxplain.wire.account_payloads import request_weights
+from dpxplain.server.response_shapes import JobLine, JobList, JobPayload, RecordResponse
 from dpxplain.wire.payloads import StoryPayload
 from dpxplain.wire.shapes import PreviewPayload
 
@@ -93,7 +92,7 @@ async def story(access: AccessDep, body: TellStory) -> Any:
     def tell() -> Response:
         with access.dataset.keep_families_if_accepted(access.caller.name):
             story = STORY.plan(access, body).run()
-            return JSONResponse(payload_of(STORY, access, body, story, "shown"))
+            return RecordResponse(payload_of(STORY, access, body, story, "shown"))
 
     return await access.plan(tell)
 
@@ -136,19 +135,11 @@ async def jobs(access: AccessDep) -> Any:
     server = access.server
 
     def line(job: Job) -> JobLine:
-        return JobLine(
-            id=job.id,
-            kind=job.kind,  # type: ignore[typeddict-item]
-            state=job.state,  # type: ignore[typeddict-item]
-            stage=server.jobs.stage(job),
-            created=job.created.isoformat(),
-            request=dict(job.request),
-            weights=request_weights(job.request),
-        )
+        return JobLine(**vars(job) | {"stage": server.jobs.stage(job)})
 
     def listed() -> Response:
         own_jobs = server.ledger.jobs.of_owner(access.caller.name, access.name)
-        return JSONResponse(JobList(jobs=[line(job) for job in own_jobs]))
+        return RecordResponse(JobList(jobs=[line(job) for job in own_jobs]))
 
     return await access.plan(listed)  # in the planning pool, because requests may be long
 
@@ -255,7 +246,7 @@ async def _job_response(access: DatasetAccess, id: str, form: Shown) -> Response
         "result": result,
         "error": error,
     }
-    return JSONResponse(payload, 200 if state in FINISHED else 202)
+    return RecordResponse(payload, 200 if state in FINISHED else 202)
 
 
 def _has_form(result: Mapping[str, Any] | None, form: Shown) -> bool:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Literal
 
 from fastapi import APIRouter
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from dpxplain.errors import BadRequest, DataChanged
 from dpxplain.model.charge import Entry, HistoryPage
@@ -50,16 +50,16 @@ from dpxplain.server.response_shapes import (
     ClientRelease,
     DatasetPayload,
     Datasets,
+    RecordResponse,
     ReleasePayload,
 )
-from dpxplain.wire.account_payloads import budget_payload, history_payload, history_records
+from dpxplain.wire.account_payloads import HistoryPayload, budget_payload, history_line, history_payload
 from dpxplain.wire.answer_payloads import AnswerColumns
 from dpxplain.wire.fit_payloads import quality_payload
 from dpxplain.wire.shapes import (
     AnswerPayload,
     BudgetPayload,
     DiscoveryPayload,
-    HistoryPayload,
     PreviewPayload,
     QualityPayload,
     QuestionPayload,
@@ -88,7 +88,7 @@ def datasets(caller: AnyCaller, server: ServerDep) -> Any:
         if file.schema is not None:
             budget = account.budget(file.name)
             summaries.append(catalog.summary(file.schema, budget, available=False))
-    return JSONResponse({"datasets": sorted(summaries, key=lambda summary: summary["name"])})
+    return RecordResponse({"datasets": sorted(summaries, key=lambda summary: summary["name"])})
 
 
 @router.get("/datasets/{dataset}", responses=answers(DatasetPayload))
@@ -99,13 +99,13 @@ def dataset(access: AccessDep) -> Any:
     details["failures"] = access.failure_count()
     with suppress(DataChanged):  # the declarations are shown anyway
         details["quality"] = _latest_release(access, "quality")
-    return JSONResponse(details)
+    return RecordResponse(details)
 
 
 @router.get("/datasets/{dataset}/budget", responses=answers(BudgetPayload))
 def budget(access: AccessDep) -> Any:
     """What you may spend, have spent and have left."""
-    return JSONResponse(budget_payload(access.account.budget(access.name)))
+    return RecordResponse(budget_payload(access.account.budget(access.name)))
 
 
 @router.post("/datasets/{dataset}/preview", responses=answers(PricedPreview, "Price.", 409, 503))
@@ -136,7 +136,7 @@ async def answer(
     def read() -> Response:
         session = access.read_only_session()
         stored = translate.stored_answer(session, entry, confidence, population)
-        return JSONResponse(
+        return RecordResponse(
             translate.show_answer(
                 session, stored, access.place, chart_width, chart_order, form, chart_order_of
             )
@@ -151,7 +151,7 @@ async def why(access: AccessDep, body: Why) -> Any:
 
     def verdict() -> Response:
         question = translate.question_of(access.read_only_session(), body)
-        return JSONResponse(translate.show_question(question, body.chart_width))
+        return RecordResponse(translate.show_question(question, body.chart_width))
 
     return await access.plan(verdict)
 
@@ -174,7 +174,7 @@ async def history(
     # In the planning pool, so that a caller who reads many pages takes turns with other callers.
     failures, name = access.server.ledger.failures, access.name
     return await access.plan(
-        lambda: JSONResponse(history_payload(page(), failures.cancelled(name), failures.kept(name)))
+        lambda: RecordResponse(history_payload(page(), failures.cancelled(name), failures.kept(name)))
     )
 
 
@@ -204,7 +204,7 @@ async def find_release(access: AccessDep, key: KeyQuery = None, kind: KindQuery 
 def preparations(access: AccessDep, subject: SubjectQuery) -> Any:
     """The preparations of one query."""
     entries = access.ledger.preparations(access.name, subject)
-    return JSONResponse(history_payload(HistoryPage(entries, None)))
+    return RecordResponse(history_payload(HistoryPage(entries, None)))
 
 
 def _latest_release(access: DatasetAccess, kind: str) -> ReleasePayload | None:
@@ -214,7 +214,7 @@ def _latest_release(access: DatasetAccess, kind: str) -> ReleasePayload | None:
 
 
 def _release_payload(entry: Entry, text: str) -> ReleasePayload:
-    return ReleasePayload(entry=history_records([entry])[0], release=text)
+    return ReleasePayload(entry=history_line(entry), release=text)
 
 
 def _release_response(access: DatasetAccess, stored: tuple[Entry, str] | None) -> Response:
@@ -227,7 +227,7 @@ def _release_response(access: DatasetAccess, stored: tuple[Entry, str] | None) -
             answer = access.read_only_session().find_answer(stored[0].id)
             if answer is not None:
                 payload["preparations"] = preparations_of(access, answer)
-    return JSONResponse(payload)
+    return RecordResponse(payload)
 
 
 @router.post("/datasets/{dataset}/quality/preview", responses=answers(PreviewPayload, "Price.", 409, 503))
@@ -243,7 +243,7 @@ async def stored_quality(access: AccessDep, confidence: ConfidenceQuery = 0.95) 
     def read() -> Response:
         measured = bought_quality(access.read_only_dataset(), confidence)
         budget = access.account.budget(access.name)
-        return JSONResponse({"quality": None if measured is None else quality_payload(measured, budget)})
+        return RecordResponse({"quality": None if measured is None else quality_payload(measured, budget)})
 
     return await access.plan(read)
 
