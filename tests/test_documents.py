@@ -6,11 +6,13 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import dpxplain
+
 ROOT = Path(__file__).parent.parent
 PLACES = [ROOT, ROOT / "src/dpxplain", ROOT / "page/src", ROOT / "src/dpxplain/server"]
 GUIDES = [ROOT / "CONTRIBUTING.md", ROOT / "docs/walkthrough.md"]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-DECISIONS = sorted((ROOT / "docs/adr").glob("*.md"))
+DECISIONS = sorted((ROOT / "docs/adr").glob("[0-9]*.md"))
 
 
 def test_every_file_named_in_the_guides_exists() -> None:
@@ -48,5 +50,19 @@ def test_every_decision_has_a_number_of_its_own_and_a_status() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_the_changelog_begins_with_what_is_unreleased() -> None:
-    assert (ROOT / "CHANGELOG.md").read_text("utf-8").startswith("# Changelog\n\n## Unreleased\n\n- ")
+def test_the_index_lists_every_decision_and_explains_missing_numbers() -> None:
+    index = (ROOT / "docs/adr/README.md").read_text("utf-8")
+    listed = re.findall(r"^\| \[(\d+)\]\(([\w-]+\.md)\) \| .+\. \|$", index, re.MULTILINE)
+    assert listed == [(str(int(path.name[:4])), path.name) for path in DECISIONS]
+    missing = set(range(1, int(DECISIONS[-1].name[:4]))) - {int(number) for number, _ in listed}
+    explained = re.search(r"There is no page ([\d, or]+):", index)
+    assert explained
+    assert missing == set(map(int, re.findall(r"\d+", explained[1])))
+
+
+def test_the_changelog_has_the_version_of_the_package_in_at_most_60_lines() -> None:
+    changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    unreleased, newest, *_ = re.split(r"^## ", changes, flags=re.MULTILINE)[1:]
+    assert unreleased.startswith("Unreleased\n")
+    assert re.match(rf"{re.escape(dpxplain.__version__)} \(\d{{4}}-\d\d-\d\d\)\n", newest)
+    assert len(newest.splitlines()) <= 60
