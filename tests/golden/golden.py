@@ -9,24 +9,71 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 RECORDS = Path(__file__).parent / "records"
+_WIDTH = 120
+_DIGITS = 10
 
 
-def check(name: str, value: Any) -> None:
-    """Fails with a diff unless `records/{name}.json` holds exactly this value, keys in this order."""
+def check(name: str, value: Any, part: str = "") -> None:
+    """Fails with a diff unless `records/{name}.json` holds exactly this value, keys in this order.
+
+    With a `part`, the value is compared with that entry of the file.
+    """
     path = RECORDS / f"{name}.json"
-    text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+    recorded = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    value = json.loads(json.dumps(value))
     if os.environ.get("DPXPLAIN_GOLDEN"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        path.write_text(written({**recorded, part: value} if part else value) + "\n", encoding="utf-8")
         return
-    recorded = path.read_text(encoding="utf-8") if path.exists() else ""
-    if text == recorded:
+    before, now = written(recorded.get(part) if part else recorded), written(value)
+    if now == before:
         return
-    diff = difflib.unified_diff(
-        recorded.splitlines(), text.splitlines(), f"records/{name}.json", "now", lineterm="", n=2
-    )
+    place = f"records/{name}.json" + (f": {part}" if part else "")
+    diff = difflib.unified_diff(before.splitlines(), now.splitlines(), place, "now", lineterm="", n=2)
     raise AssertionError("\n".join(["If this change is intended, run `make golden`.", *diff]))
+
+
+def written(value: Any, indent: int = 0) -> str:
+    """The value as JSON, with an object or a list on one line if it fits there or holds no other."""
+    line = json.dumps(value, ensure_ascii=False)
+    inner = list(value.values() if isinstance(value, dict) else value if isinstance(value, list) else ())
+    if not any(isinstance(each, dict | list) and each for each in inner) and isinstance(value, list):
+        return line
+    if len(line) + indent <= _WIDTH or not inner:
+        return line
+    space = " " * (indent + 1)
+    if isinstance(value, dict):
+        lines = [
+            f"{json.dumps(name, ensure_ascii=False)}: {written(part, indent + 1)}"
+            for name, part in value.items()
+        ]
+        return "{\n" + ",\n".join(space + line for line in lines) + "\n" + " " * indent + "}"
+    return "[\n" + ",\n".join(space + written(part, indent + 1) for part in value) + "\n" + " " * indent + "]"
+
+
+_TIME = re.compile(r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(\+00:00|Z)")
+
+
+def normal(value: Any, names: Mapping[str, str] | None = None) -> Any:
+    """The value without what differs from run to run: times, the given texts, and the last digits of floats.
+
+    `names` says what stands in the record for a path, a random id or a version. Processors differ in the last
+    digits of a logarithm or a power, so numbers keep ten digits.
+    """
+    if isinstance(value, dict):
+        return {normal(key, names): normal(part, names) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [normal(part, names) for part in value]
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, str):
+        for text, name in (names or {}).items():
+            value = value.replace(text, name)
+        return _TIME.sub(r"<time>\1", value)
+    return value

@@ -5,15 +5,19 @@ from __future__ import annotations
 import copy
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 import dpxplain as dpx
+from dpxplain.cli import run
 
 Ask = Callable[[dpx.Session], object]
 Declarations = dict[str, Any]
+Change = Callable[[Declarations], object]
 
 ROWS = 60
 PEOPLE = pa.table(
@@ -38,7 +42,7 @@ VISITS = pa.table(
 )
 
 
-def people(*changes: Callable[[Declarations], object]) -> Declarations:
+def people(*changes: Change) -> Declarations:
     """The schema of PEOPLE after these changes to it."""
     declared: Declarations = {
         "table": {"name": "people", "version": "2024"},
@@ -56,23 +60,35 @@ def people(*changes: Callable[[Declarations], object]) -> Declarations:
     }
     for change in changes:
         change(declared)
-    return copy.deepcopy(declared)
+    return declared
 
 
-def putting(place: str, value: Any) -> Callable[[Declarations], None]:
+def putting(place: str, value: Any) -> Change:
     """A change of the schema: `value` at a place such as "columns.pay.bounds"."""
     *outer, last = place.split(".")
 
     def change(declared: Declarations) -> None:
         for name in outer:
             declared = declared.setdefault(name, {})
-        declared[last] = value
+        declared[last] = copy.deepcopy(value)
 
     return change
 
 
+TABLES = {"cities": CITIES, "visits": VISITS}
+
 persons = putting("privacy", {"rho": 1000.0, "delta": 1e-6, "unit": "person", "max_rows": 3})
 unknown_team = putting("columns.team", {"values": "discover"})
+default_price = putting("privacy.default_rho", 0.25)
+described = putting("columns.sex", {"values": ["F", "M"], "null": True, "description": "As stated."})
+many = putting(
+    "columns",
+    {
+        "sex": {"values": ["F", "M"]},
+        "pay": {"values": list(range(101))},
+        "hours": {"edges": list(range(-1, 44, 4))},
+    },
+)
 public_cities = putting("tables.cities", {"key": "city", "public": True})
 private_visits = putting(
     "tables.visits",
@@ -84,19 +100,23 @@ private_visits = putting(
 )
 
 
-def opened(folder: Path, schema: Declarations | None = None, **options: Any) -> dpx.Session:
-    return dpx.connect(options.pop("source", PEOPLE), schema or people(), workspace=folder, **options)
+def opened(folder: Path, *changes: Change, **options: Any) -> dpx.Session:
+    """PEOPLE with this changed schema, and the tables that it joins."""
+    schema = people(*changes)
+    options = {"tables": {name: TABLES[name] for name in schema.get("tables", ())}} | options
+    return dpx.connect(PEOPLE, schema, workspace=folder, **options)
 
 
-def stored_releases(folder: Path) -> list[tuple[str, str, str]]:
-    """Kind, key and stored text of every release in a workspace's ledger, as its file holds them."""
-    with sqlite3.connect(folder / "ledger.sqlite") as database:
-        rows = database.execute(
-            "SELECT entries.kind, entries.key, releases.payload FROM releases "
-            "JOIN entries ON entries.id = releases.entry ORDER BY entries.id"
-        ).fetchall()
-    database.close()
-    return [(str(kind), str(key), str(payload)) for kind, key, payload in rows]
+def command(*words: str) -> int:
+    """The exit code of a command line, run in this process."""
+    return run(words)
+
+
+def ledger_rows(folder: Path, sql: str) -> list[dict[str, Any]]:
+    """What a statement finds in a workspace's ledger, as its file holds it."""
+    with closing(sqlite3.connect(folder / "ledger.sqlite")) as database:
+        database.row_factory = sqlite3.Row
+        return [dict(row) for row in database.execute(sql)]
 
 
 # -- Requests of every kind --------------------------------------------------------------------------------
@@ -105,7 +125,9 @@ COUNT = "SELECT sex, COUNT(*) FROM people GROUP BY sex"
 SUM = "SELECT sex, SUM(pay) FROM people GROUP BY sex"
 AVERAGE = "SELECT sex, AVG(pay) FROM people GROUP BY sex"
 SEVERAL = "SELECT sex, COUNT(*), SUM(pay), AVG(pay) FROM people GROUP BY sex"
-JOIN = "SELECT ward, AVG(cost) FROM people JOIN visits USING (person) GROUP BY ward"
+PUBLIC_JOIN = "SELECT country, COUNT(*) FROM people JOIN cities USING (city) GROUP BY country"
+PRIVATE_JOIN = "SELECT ward, AVG(cost) FROM people JOIN visits USING (person) GROUP BY ward"
+BY_TEAM = "SELECT team, COUNT(*) FROM people GROUP BY team"
 
 
 def answer(session: dpx.Session, sql: str = AVERAGE) -> dpx.Answer:
@@ -115,36 +137,199 @@ def answer(session: dpx.Session, sql: str = AVERAGE) -> dpx.Answer:
     return answered
 
 
-def question(session: dpx.Session, sql: str = AVERAGE) -> dpx.Question:
-    return answer(session, sql).why("F", "M")
+def queried(sql: str, **options: Any) -> Ask:
+    price = {} if "epsilon" in options else {"rho": 0.5}
+    return lambda session: session.query(sql, **price, **options)
 
 
-def explained(sql: str = AVERAGE, **options: Any) -> Ask:
-    return lambda session: question(session, sql).explain(**{"k": 2, "rho": 0.5} | options)
+def explained(sql: str = AVERAGE, why: tuple[Any, ...] = ("F", "M"), **options: Any) -> Ask:
+    return lambda session: answer(session, sql).why(*why).explain(**{"k": 2, "rho": 0.5} | options)
 
 
-def queried(sql: str) -> Ask:
-    return lambda session: session.query(sql, rho=0.5)
+def explained_ratio(*groups: str, **options: Any) -> Ask:
+    asked = {"k": 2, "rho": 0.5, "mechanism": "one-shot"} | options
+    return lambda session: answer(session, COUNT).why_ratio(*groups).explain(**asked)
 
 
-REQUESTS: dict[str, Ask] = {
-    "query count": queried(COUNT),
-    "query average": queried(AVERAGE),
-    "query several": queried(SEVERAL),
-    "explain one-shot": explained(mechanism="one-shot"),
-    "explain one-shot paper": explained(mechanism="one-shot", sensitivity="paper"),
-    "explain one-shot split": explained(mechanism="one-shot", split=(1, 2, 3), lower_share=0.3),
-    "explain one-shot distinct": explained(mechanism="one-shot", predicates=dpx.ranges("age"), distinct=True),
-    "explain vector": explained(mechanism="vector"),
-    "explain marginals": explained(mechanism="marginals"),
-    "explain custom": explained(COUNT, influence=dpx.RatioInfluence()),
-    "explain ratio": lambda session: (
-        answer(session, COUNT).why_ratio("F", "M").explain(k=2, rho=0.5, mechanism="one-shot")
-    ),
-    "prepare": lambda session: answer(session).prepare(rho=0.5),
-    "story": lambda session: question(session).story(rho=0.5, levels=2),
+def prepared(sql: str = AVERAGE, **options: Any) -> Ask:
+    return lambda session: answer(session, sql).prepare(**{"rho": 0.5} | options)
+
+
+def told(sql: str = AVERAGE, why: tuple[Any, ...] = ("F", "M"), **options: Any) -> Ask:
+    return lambda session: answer(session, sql).why(*why).story(**{"rho": 0.5, "levels": 2} | options)
+
+
+def discovered(session: dpx.Session, column: str = "team", **options: Any) -> object:
+    return session.discover(column, **{"rho": 5.0} | options)
+
+
+@dataclass(frozen=True)
+class Requests:
+    """Requests that are asked one after the other of one data set, and how it is opened for them.
+
+    Noise continues from one to the next, so further requests come last.
+    """
+
+    asked: dict[str, Ask]
+    changes: tuple[Change, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+QUERIES = Requests(
+    {
+        "count": queried(COUNT),
+        "sum": queried(SUM),
+        "average": queried(AVERAGE),
+        "several": queried(SEVERAL),
+        "variance": queried("SELECT sex, VARIANCE(hours), STDDEV_POP(pay) FROM people GROUP BY sex"),
+        "quantile": queried("SELECT sex, QUANTILE_CONT(age, 0.9) FROM people GROUP BY sex"),
+        "without groups": queried("SELECT COUNT(*) FROM people"),
+        "where": queried(
+            "SELECT city, COUNT(*) FROM people WHERE (age > 30 AND NOT sex = 'F') OR hours <= 12.5 "
+            "OR joined >= DATE '2024-07-01' OR city IN ('Bonn', 'Rome') OR region IS NULL GROUP BY city"
+        ),
+        "expression": queried(
+            "SELECT CASE WHEN age > 30 THEN 'older' ELSE 'younger' END AS half, "
+            "SUM(pay * 2) FILTER (WHERE sex = 'F') FROM people GROUP BY half"
+        ),
+        "derived columns": queried("SELECT region, south, COUNT(*) FROM people GROUP BY region, south"),
+        "dates": queried("SELECT joined, COUNT(*) FROM people GROUP BY joined"),
+        "computed": queried(
+            "SELECT sex, SUM(pay) / COUNT(*) AS rate FROM people GROUP BY sex "
+            "HAVING COUNT(hours) > 5 ORDER BY rate DESC LIMIT 1"
+        ),
+        "epsilon": queried(COUNT, epsilon=1.0),
+    }
+)
+
+ONE_SHOT = Requests(
+    {
+        "usual": explained(mechanism="one-shot"),
+        "paper": explained(mechanism="one-shot", sensitivity="paper"),
+        "split": explained(mechanism="one-shot", split=(1, 2, 3), lower_share=0.3),
+        "distinct": explained(mechanism="one-shot", predicates=dpx.ranges("age"), distinct=True),
+        "count": explained(COUNT, mechanism="one-shot"),
+        "sum": explained(SUM, mechanism="one-shot"),
+        "epsilon": explained(mechanism="one-shot", rho=None, epsilon=5.0),
+        "weights": explained(why=({"F": 1, "M": -0.5},), mechanism="one-shot"),
+        "one group": explained(why=("F",), mechanism="one-shot"),
+        "all conditions": explained(mechanism="one-shot", attributes=["city"], k=3),
+        "pairs": explained(mechanism="one-shot", conjuncts=2, exclude=["joined"], confidence=0.9),
+        "conditions": explained(
+            mechanism="one-shot",
+            predicates=[
+                "age > 30 AND city = 'Oslo'",
+                dpx.ranges("age"),
+                dpx.thresholds("joined"),
+                dpx.differs("city"),
+                dpx.either("city", "town"),
+            ],
+        ),
+        "ratio": explained_ratio("F", "M"),
+        "share": explained_ratio("F"),
+    },
+    (putting("columns.town", {"expression": "city"}),),
+)
+
+OTHER_MECHANISMS = Requests(
+    {
+        "vector": explained(mechanism="vector"),
+        "vector, count": explained(COUNT, mechanism="vector"),
+        "custom": explained(COUNT, influence=dpx.RatioInfluence(), rho=5.0),
+        "custom, other thresholds": explained(
+            COUNT,
+            influence=dpx.RatioInfluence(thresholds=(-1.0, 0.0, 1.0)),
+            predicates=dpx.ranges("age"),
+            k=1,
+            rho=5.0,
+        ),
+        "marginals": explained(mechanism="marginals"),
+    }
+)
+
+PREPARATIONS = Requests(
+    {
+        "usual": prepared(),
+        "count": prepared(COUNT),
+        "sum": prepared(SUM),
+        "pairs": prepared(attributes=["age", "city"], conjuncts=2),
+        "conditions": prepared(predicates=["age > 30 AND city = 'Oslo'", dpx.ranges("age")]),
+        "epsilon": prepared(rho=None, epsilon=1.0),
+    }
+)
+
+STORIES = Requests(
+    {"two levels": told(), "three levels": told(COUNT, levels=3, attributes=["city", "age", "joined"])}
+)
+
+MEASUREMENTS = Requests(
+    {
+        "quality": lambda session: session.quality(rho=0.5),
+        "tune": lambda session: session.tune(rho=0.5),
+        "tune columns": lambda session: session.tune(rho=0.5, columns=["age", "pay"]),
+    }
+)
+
+OF_EVERY_KIND: dict[str, Ask] = {
+    "query": queried(COUNT),
+    "explain": explained(mechanism="one-shot"),
+    "prepare": prepared(),
     "quality": lambda session: session.quality(rho=0.5),
     "tune": lambda session: session.tune(rho=0.5),
-    "discover": lambda session: session.discover("team", rho=5.0),
 }
-"""One of every kind that is stored. `unknown_team` must be declared for "discover"."""
+
+REQUESTS: dict[str, Requests] = {
+    "query": QUERIES,
+    "explain one-shot": ONE_SHOT,
+    "explain otherwise": OTHER_MECHANISMS,
+    "prepare": PREPARATIONS,
+    "story": STORIES,
+    "measure": MEASUREMENTS,
+    "persons": Requests(
+        OF_EVERY_KIND
+        | {"count of persons": queried("SELECT sex, COUNT(DISTINCT person) FROM people GROUP BY sex")},
+        (persons,),
+    ),
+    "bounded neighbours": Requests(OF_EVERY_KIND, (putting("privacy.neighbours", "bounded"),)),
+    "seeded": Requests({"discover": discovered} | OF_EVERY_KIND, (unknown_team,), {"insecure_seed": 7}),
+    "default price": Requests({"query": lambda session: session.query(COUNT)}, (default_price,)),
+    "described columns": Requests({"query": queried(COUNT)}, (described,)),
+    "public join": Requests(
+        {
+            "query": queried(PUBLIC_JOIN),
+            "explain": explained(mechanism="one-shot", attributes=["country"], k=1),
+        },
+        (public_cities,),
+    ),
+    "private join": Requests(
+        {
+            "query": queried(PRIVATE_JOIN),
+            "explain": explained(PRIVATE_JOIN, ("A", "B"), mechanism="one-shot"),
+        },
+        (persons, private_visits),
+    ),
+    "discover": Requests(
+        {
+            "discover": discovered,
+            "query": queried(BY_TEAM),
+            "quality": lambda session: session.quality(rho=0.5),
+        },
+        (unknown_team,),
+    ),
+    "discover persons": Requests({"discover": discovered}, (unknown_team, persons)),
+    "discover again": Requests(
+        {
+            "nothing": lambda session: discovered(session, rho=0.005, delta=1e-7),
+            "values": lambda session: discovered(session, delta=1e-7),
+        },
+        (unknown_team,),
+    ),
+    "many groups and conditions": Requests(
+        {
+            "query": queried("SELECT pay, hours, COUNT(*) FROM people GROUP BY pay, hours"),
+            "explain": explained(COUNT, mechanism="vector", attributes=["pay", "hours"], conjuncts=2, k=1000),
+        },
+        (many,),
+    ),
+}
+"""One of every kind that is stored, and whatever else enters a key."""
