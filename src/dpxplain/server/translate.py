@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from dpxplain.errors import QuestionError
 from dpxplain.explanation.family_choice import FamilyChoice
@@ -94,6 +94,7 @@ def stored_part(session: Session, number: EntryId, of: str | None, confidence: f
 
 
 def question_of(session: Session, why: Why) -> Question:
+    """The question in a body, about the stored answer that the body names."""
     check_question(len(why.weights), why.method)
     answer = stored_part(session, why.answer, why.of, why.confidence)
     weights: dict[object, float] = {}
@@ -185,10 +186,7 @@ def stored_report(session: Session, body: Report) -> str:
 
 
 def show_story(session: Session, story: Story, chart_width: int | None) -> Payload:
-    payload = _as_payload(story_payload(story, session.budget))
-    if chart_width is not None:
-        payload["chart"] = chart(story, width=chart_width)
-    return payload
+    return _with_chart(story_payload(story, session.budget), story, chart_width)
 
 
 def show_release(result: Answer | Answers | Explanation | Prepared | Quality | Discovery) -> Payload:
@@ -208,9 +206,9 @@ def show_answer(
 ) -> Payload:
     """The payload, with code for the same query at `place`; `order_of` is the value that orders a chart."""
     if form == "columns":
-        payload = _as_payload(answer_columns(answer, session.budget, place))
+        payload: Payload = {**answer_columns(answer, session.budget, place)}
     else:
-        payload = _as_payload(answer_payload(answer, session.budget, place=place))
+        payload = {**answer_payload(answer, session.budget, place=place)}
     if chart_width is None:
         return payload
     if isinstance(answer, Answer):
@@ -228,21 +226,17 @@ def _ordered(answer: Answer, order: ChartOrder) -> Sequence[AnswerRow]:
 
 
 def show_question(question: Question, chart_width: int | None) -> Payload:
-    payload = _as_payload(question_payload(question))
-    if chart_width is not None:
-        payload["chart"] = chart(question, width=chart_width)
-    return payload
+    return _with_chart(question_payload(question), question, chart_width)
 
 
 def show_explanation(session: Session, table: Explanation, place: Place, chart_width: int | None) -> Payload:
-    payload = _as_payload(explanation_payload(table, session.budget, place=place))
+    payload = _with_chart(explanation_payload(table, session.budget, place=place), table, chart_width)
     if chart_width is not None:
-        payload["chart"] = chart(table, width=chart_width)
         ranked = None if table.by_influence else table.sorted_by_influence()
         payload["influence_chart"] = None if ranked is None else influence_chart(ranked, width=chart_width)
     return payload
 
 
-def _as_payload(payload: Mapping[str, Any]) -> Payload:
-    """The same object, for the type checker: a typed payload that takes further keys."""
-    return cast(Payload, payload)
+def _with_chart(payload: Mapping[str, Any], result: object, width: int | None) -> Payload:
+    """The payload, with a chart if its width is given."""
+    return {**payload} if width is None else {**payload, "chart": chart(result, width=width)}

@@ -11,8 +11,8 @@ from starlette.responses import HTMLResponse, Response
 
 from dpxplain.ledger.protocol import Job
 from dpxplain.results.explanation import PlannedExplanation
-from dpxplain.results.prepared import PlannedPreparation, PreparationPreview
-from dpxplain.results.preview import ExplanationPreview
+from dpxplain.results.prepared import PlannedPreparation
+from dpxplain.results.preview import Price
 from dpxplain.server import release_kinds, translate
 from dpxplain.server.authenticate import AnyCaller
 from dpxplain.server.bodies import (
@@ -47,7 +47,6 @@ from dpxplain.wire.shapes import PreviewPayload
 
 router = APIRouter(tags=["Explaining"], prefix=PREFIX)
 Planned = PlannedPreparation | PlannedExplanation
-Preview = PreparationPreview | ExplanationPreview
 Shown = Literal["shown", "release"]
 _KINDS = {kind.name: kind for kind in (PREPARATION, EXPLANATION)}
 _GOING_ON: Any = {202: {"model": JobPayload, "description": "Not finished yet. Ask for the job again."}}
@@ -199,17 +198,18 @@ def _asked_rho(body: Prepare | Explain, planned: Planned) -> float | None:
     return planned.plan.rho if isinstance(planned, PlannedPreparation) else planned.plan.terms.rho
 
 
-def _plan(kind: ReleaseKind, access: DatasetAccess, body: Prepare | Explain) -> tuple[Planned, Preview]:
+def _plan(kind: ReleaseKind, access: DatasetAccess, body: Prepare | Explain) -> tuple[Planned, Price]:
+    """The plan and its price. Raises if the request is wrong or too large."""
     with access.dataset.keep_families_if_accepted(access.caller.name):
         planned = kind.plan(access, body)
-        return planned, kind.price(planned, access.server.sizes)
+        return planned, kind.price(planned, access.server.sizes).price
 
 
 def _plan_affordable(kind: ReleaseKind, access: DatasetAccess, body: Prepare | Explain) -> Planned:
-    planned, preview = _plan(kind, access, body)
+    planned, price = _plan(kind, access, body)
     check_same_plan(body, planned.key)
-    if not preview.price.free and preview.price.rho > 0:
-        access.account.check_affordable(access.name, preview.price.rho, planned.key)
+    if not price.free and price.rho > 0:
+        access.account.check_affordable(access.name, price.rho, planned.key)
     return planned
 
 
@@ -259,7 +259,7 @@ async def _stored_result(access: DatasetAccess, job: Job, charge: float, form: S
     body: Prepare | Explain = (Prepare if kind is PREPARATION else Explain).model_validate(job.request)
 
     def work() -> translate.Payload:
-        planned, _preview = _plan(kind, access, body)
+        planned, _price = _plan(kind, access, body)
         return payload_of(kind, access, body, planned.run(), form)
 
     return await access.plan(work) | {"free": charge == 0}
