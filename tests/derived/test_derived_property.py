@@ -17,7 +17,7 @@ from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.engines.duckdb_dialect import DuckDBDialect
 from dpxplain.engines.expression_sql import ExpressionSQL
 from dpxplain.errors import BadRequest
-from dpxplain.model.derivation import infer
+from dpxplain.model.derivation import FUNCTIONS, infer
 from dpxplain.model.expression import columns_of, read_expression, sql_of
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema
@@ -56,6 +56,7 @@ def wrap(template: str, *parts: st.SearchStrategy[str]) -> st.SearchStrategy[str
 
 
 NUMBER_LEAVES = st.sampled_from(["a", "b", "c", "k", "0", "1", "-2", "0.1", "15", "1e30", "NULL"])
+OF_ONE_NUMBER = [name for name, f in FUNCTIONS.items() if 1 in f.arguments and f.of_text is None]
 TEXT_LEAVES = st.sampled_from(["t", "'x'", "'it''s'", "'10'"])
 
 
@@ -76,7 +77,7 @@ def _numbers(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         wrap("NULLIF({}, {})", inner, inner),
         wrap("GREATEST({}, {})", inner, inner),
         wrap("LEAST({}, {})", inner, inner),
-        st.sampled_from(["ABS", "FLOOR", "CEIL", "ROUND", "SIGN"]).flatmap(lambda f: wrap(f + "({})", inner)),
+        st.sampled_from(OF_ONE_NUMBER).flatmap(lambda f: wrap(f + "({})", inner)),
         wrap("ROUND({}, 1)", inner),
         wrap("CAST({} AS BIGINT)", inner),
         wrap("CAST({} AS BIGINT)", test),

@@ -15,7 +15,7 @@ from typing import Any
 from dpxplain.engines.dialect import Dialect
 from dpxplain.model.column import Column
 from dpxplain.model.dates import position
-from dpxplain.model.derivation import Inference
+from dpxplain.model.derivation import FUNCTIONS, Inference
 from dpxplain.model.expression import (
     Among,
     Call,
@@ -40,7 +40,7 @@ from dpxplain.model.expression import (
 )
 from dpxplain.model.schema import Schema
 from dpxplain.model.temporal_domain import SPANS, SUBDAY_UNITS, shifted_kind
-from dpxplain.model.value_domain import TEXT_FUNCTIONS, WHOLE_LIMIT, ValueDomain, cast_domain, like_matcher
+from dpxplain.model.value_domain import WHOLE_LIMIT, ValueDomain, cast_domain, like_matcher
 from dpxplain.sql.encoded_names import Parameters, code_column, units_column, value_column
 
 LARGEST_WHOLE = 2.0**53  # every whole number up to here is a double
@@ -186,8 +186,7 @@ class ExpressionSQL:
         if node.function == "round":
             return self._round(node)
         call = self.dialect.function(node.function, [*map(self.render, node.arguments)])
-        is_number = node.function in ("length", "sign", "floor", "ceil")
-        return f"CAST({call} AS {self.dialect.double})" if is_number else call
+        return f"CAST({call} AS {self.dialect.double})" if FUNCTIONS[node.function].is_whole else call
 
     def _round(self, node: Call) -> str:
         """ROUND with halves away from zero, which not every database's own ROUND does."""
@@ -233,7 +232,9 @@ class ExpressionSQL:
     def _type(self, node: Expression) -> str:
         """The SQL type of the values of a function of a text."""
         match node:
-            case Call("length") | Cast(_, "DOUBLE" | "BIGINT"):
+            case Call(function):
+                return self.dialect.double if FUNCTIONS[function].is_whole else self.dialect.text
+            case Cast(_, "DOUBLE" | "BIGINT"):
                 return self.dialect.double
             case Like() | Cast(_, "BOOLEAN"):
                 return "BOOLEAN"
@@ -251,8 +252,8 @@ def tabulated(node: Expression, inference: Inference) -> tuple[Expression, dict[
     inference of domains: UPPER of a German ß, TRIM of a tab, which texts can be read as a number.
     """
     match node:
-        case Call("lower" | "upper" | "trim" | "length", (part,)):
-            function: Callable[[str], Value | None] = TEXT_FUNCTIONS[node.function]
+        case Call(name, (part,)) if (of_text := FUNCTIONS[name].of_text) is not None:
+            function: Callable[[str], Value | None] = of_text
         case Like(part, pattern, ignores_case):
             function = like_matcher(pattern, ignores_case)
         case Cast(part, target) if target != "VARCHAR":

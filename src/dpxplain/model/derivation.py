@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from operator import add, mul, sub
 from typing import Self
@@ -43,7 +43,7 @@ from dpxplain.model.expression import (
 )
 from dpxplain.model.temporal_domain import difference_domain, part_domain, shifted_domain, truncated_domain
 from dpxplain.model.value_domain import (
-    TEXT_FUNCTIONS,
+    Kind,
     ValueDomain,
     between,
     cast_domain,
@@ -141,7 +141,7 @@ class Inference:
             case Case():
                 return self._case(node)
             case Call():
-                return self._call(node)
+                return FUNCTIONS[node.function].domain(self, node)
             case Cast(part, target):
                 cast = cast_domain(self.domain(part), target)
                 if cast is None:
@@ -159,7 +159,7 @@ class Inference:
 
     # -- Numbers -------------------------------------------------------------------------------------------
 
-    def _number(self, node: Expression) -> ValueDomain:
+    def number(self, node: Expression) -> ValueDomain:
         domain = self.domain(node)
         if domain.kind != "number" or domain.is_empty:
             text = sql_of(node)
@@ -176,7 +176,7 @@ class Inference:
             raise UnknownDomain(
                 node, f"{sql_of(node)} is a span of time, not a number.", f"Write {days}, or another unit."
             )
-        left, right = self._number(first), self._number(last)
+        left, right = self.number(first), self.number(last)
         match node.operator:
             case "+" | "-" as operator:
                 function = add if operator == "+" else sub
@@ -221,39 +221,6 @@ class Inference:
         low, high = left.ends
         return between(max(min(low, 0), -most), min(max(high, 0), most), common_multiple(left, right))
 
-    def _call(self, node: Call) -> ValueDomain:
-        function, arguments = node.function, node.arguments
-        match function:
-            case "coalesce":
-                return self._united(node, arguments)
-            case "nullif":
-                self._check_comparable(node, *arguments)
-                return self.domain(arguments[0])
-            case "greatest" | "least":
-                for argument in arguments:
-                    self._number(argument)
-                return self._united(node, arguments)
-            case "lower" | "upper" | "trim":
-                return mapped(self._text(arguments[0]), "text", TEXT_FUNCTIONS[function])
-            case "length":
-                return mapped(self._text(arguments[0]), "number", len)
-        number = self._number(arguments[0])
-        match function:
-            case "abs":
-                if number.values is not None:
-                    return mapped(number, "number", abs)
-                low, high = number.ends
-                nearest = 0.0 if low <= 0 <= high else min(abs(low), abs(high))
-                return between(nearest, max(abs(low), abs(high)), number.multiple)
-            case "sign":
-                return mapped(listed("number", (-1, 0, 1)), "number", lambda sign: sign)
-            case "floor" | "ceil":
-                return monotone(number, math.floor if function == "floor" else math.ceil, Fraction(1))
-            case "round":
-                digits = _digits(node)
-                return monotone(number, lambda x: rounded(x, digits), Fraction(10) ** -digits)
-        raise AssertionError(function)
-
     # -- Branches ------------------------------------------------------------------------------------------
 
     def _case(self, node: Case) -> ValueDomain:
@@ -269,12 +236,11 @@ class Inference:
             inference = inference.unless(condition)
         if node.otherwise is not None:
             domains.append(inference.domain(node.otherwise))
-        return self._union(node, domains)
+        return self.union(node, domains)
 
-    def _united(self, node: Expression, parts: Iterable[Expression]) -> ValueDomain:
-        return self._union(node, [self.domain(part) for part in parts])
-
-    def _union(self, node: Expression, domains: list[ValueDomain]) -> ValueDomain:
+    def union(self, node: Expression, parts: Iterable[ValueDomain]) -> ValueDomain:
+        """Everything that one of the parts holds."""
+        domains = list(parts)
         everything = union(domains)
         if everything is None:
             kinds = " and ".join(dict.fromkeys(d.kind for d in domains if d.kind != "null"))
@@ -332,7 +298,7 @@ class Inference:
     def _check_condition(self, node: Expression) -> None:
         match node:
             case Compared(operator, left, right):
-                self._check_comparable(node, left, right)
+                self.check_comparable(node, left, right)
                 ordered = operator not in ("=", "<>")
                 if ordered and self.domain(left).kind in ("text", "boolean"):
                     problem = (
@@ -341,9 +307,9 @@ class Inference:
                     raise UnknownDomain(node, problem, "List the values you mean: IN (...).")
             case Among(part, values):
                 for value in values:
-                    self._check_comparable(node, part, value)
+                    self.check_comparable(node, part, value)
             case Like(part):
-                self._text(part)
+                self.text(part)
             case Missing(part):
                 self.domain(part)
             case Opposite(part):
@@ -352,7 +318,7 @@ class Inference:
                 for part in parts:
                     self._check_boolean(part)
 
-    def _check_comparable(self, node: Expression, left: Expression, right: Expression) -> None:
+    def check_comparable(self, node: Expression, left: Expression, right: Expression) -> None:
         domains = self.domain(left), self.domain(right)
         kinds = {domain.kind for domain in domains} - {"null"}
         if len(kinds) > 1 and kinds != {"date", "timestamp"}:
@@ -373,7 +339,7 @@ class Inference:
         problem = f"{text} is not one of the values of {reference.column}, so nothing could match it."
         raise UnknownDomain(constant, problem, remedy)
 
-    def _text(self, node: Expression) -> ValueDomain:
+    def text(self, node: Expression) -> ValueDomain:
         domain = self.domain(node)
         if domain.kind != "text":
             raise UnknownDomain(node, f"{sql_of(node)} is not text.", "Use a column with text values.")
@@ -404,8 +370,91 @@ class Inference:
 _OWN_TYPE = "Compare values of the same type: write 30, 'text', TRUE or DATE '2025-01-31'."
 
 
+# -- Functions ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RowFunction:
+    """A function of SQL, from which the parser, the domains, the engines' SQL and refusals follow."""
+
+    domain: Callable[[Inference, Call], ValueDomain]
+    arguments: tuple[int, ...] = ()
+    """How many it may have; any number if empty. A database may have further forms, such as TRIM(text,
+    characters), whose values would differ from the inferred ones."""
+    of_text: Callable[[str], Value] | None = None
+    """The function of one text, in Python. Engines look up its results instead of computing them."""
+    is_whole: bool = False
+    """Whether it returns whole numbers, for which databases have types of their own."""
+    synonyms: tuple[str, ...] = ()
+
+
+def _of_text(kind: Kind, function: Callable[[str], Value], *, is_whole: bool = False) -> RowFunction:
+    def domain(inference: Inference, call: Call) -> ValueDomain:
+        return mapped(inference.text(call.arguments[0]), kind, function)
+
+    return RowFunction(domain, (1,), function, is_whole)
+
+
+def _absolute(inference: Inference, call: Call) -> ValueDomain:
+    number = inference.number(call.arguments[0])
+    if number.values is not None:
+        return mapped(number, "number", abs)
+    low, high = number.ends
+    nearest = 0.0 if low <= 0 <= high else min(abs(low), abs(high))
+    return between(nearest, max(abs(low), abs(high)), number.multiple)
+
+
+def _sign(inference: Inference, call: Call) -> ValueDomain:
+    inference.number(call.arguments[0])
+    return mapped(listed("number", (-1, 0, 1)), "number", lambda sign: sign)
+
+
+def _floor(inference: Inference, call: Call) -> ValueDomain:
+    return monotone(inference.number(call.arguments[0]), math.floor, Fraction(1))
+
+
+def _ceil(inference: Inference, call: Call) -> ValueDomain:
+    return monotone(inference.number(call.arguments[0]), math.ceil, Fraction(1))
+
+
+def _round(inference: Inference, call: Call) -> ValueDomain:
+    number, digits = inference.number(call.arguments[0]), _digits(call)
+    return monotone(number, lambda x: rounded(x, digits), Fraction(10) ** -digits)
+
+
 def _digits(node: Call) -> int:
     digits = node.arguments[1] if len(node.arguments) > 1 else Constant(0)
     if not isinstance(digits, Constant) or type(digits.value) is not int or abs(digits.value) > 15:
         raise UnknownDomain(node, "ROUND takes a whole number of digits.", "Write ROUND(x) or ROUND(x, 2).")
     return digits.value
+
+
+def _coalesce(inference: Inference, call: Call) -> ValueDomain:
+    return inference.union(call, map(inference.domain, call.arguments))
+
+
+def _extreme(inference: Inference, call: Call) -> ValueDomain:
+    return inference.union(call, map(inference.number, call.arguments))
+
+
+def _nullif(inference: Inference, call: Call) -> ValueDomain:
+    first, last = call.arguments
+    inference.check_comparable(call, first, last)
+    return inference.domain(first)
+
+
+FUNCTIONS: dict[str, RowFunction] = {
+    "abs": RowFunction(_absolute, (1,)),
+    "ceil": RowFunction(_ceil, (1,), is_whole=True, synonyms=("CEILING",)),
+    "coalesce": RowFunction(_coalesce, synonyms=("IFNULL",)),
+    "floor": RowFunction(_floor, (1,), is_whole=True),
+    "greatest": RowFunction(_extreme),
+    "least": RowFunction(_extreme),
+    "length": _of_text("number", len, is_whole=True),
+    "lower": _of_text("text", str.lower),
+    "nullif": RowFunction(_nullif, (2,)),
+    "round": RowFunction(_round, (1, 2)),
+    "sign": RowFunction(_sign, (1,), is_whole=True),
+    "trim": _of_text("text", str.strip),
+    "upper": _of_text("text", str.upper),
+}

@@ -26,21 +26,6 @@ Part = Literal["year", "quarter", "month", "week", "day", "dow", "isodow", "doy"
 Unit = Literal["year", "quarter", "month", "week", "day", "hour", "minute"]
 SpanUnit = Literal["day", "hour", "minute", "second"]
 IntervalUnit = Literal["year", "month", "week", "day", "hour", "minute", "second"]
-Function = Literal[
-    "abs",
-    "ceil",
-    "coalesce",
-    "floor",
-    "greatest",
-    "least",
-    "length",
-    "lower",
-    "nullif",
-    "round",
-    "sign",
-    "trim",
-    "upper",
-]
 
 OPPOSITES: dict[ComparisonOperator, ComparisonOperator] = {
     "=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"
@@ -143,7 +128,9 @@ class Case:
 
 @dataclass(frozen=True)
 class Call:
-    function: Function
+    """`function` is the name of one in `derivation.FUNCTIONS`."""
+
+    function: str
     arguments: tuple[Expression, ...]
 
 

@@ -22,9 +22,6 @@ from dpxplain.model.expression import Target, Value
 
 Kind = Literal["number", "text", "boolean", "date", "timestamp", "null"]
 
-TEXT_FUNCTIONS: dict[str, Callable[[str], str | int]] = {
-    "lower": str.lower, "upper": str.upper, "trim": str.strip, "length": len
-}  # fmt: skip
 MOST_VALUES = 1_000  # a longer list is described by its ends
 _MOST_PAIRS = 20_000  # computed to find the values of an operation on two lists
 

@@ -6,17 +6,18 @@ LAST`, `ALL`, a trailing comma), and some shapes have no word of their own (a co
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Set
 from itertools import pairwise
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpxplain.errors import QueryRefused
-from dpxplain.model.expression import FORMULA_FUNCTIONS
 from dpxplain.sql.source import DIALECT, Source, grow
 from dpxplain.sql.vocabulary import (
+    AGGREGATE_WORDS,
     AGGREGATES,
+    CALLS_WITHOUT_POSITION,
     GRAMMAR,
     NODES,
     WORDS,
@@ -59,7 +60,7 @@ _BINARY: tuple[type[exp.Expr], ...] = (
     exp.GTE,
     exp.Is,
 )
-_ADMITTED_NODES: dict[type[exp.Expr], set[str]] = {
+_ADMITTED_NODES: dict[type[exp.Expr], Set[str]] = {
     exp.Select: {"expressions", "distinct", "from_", "where", "group", "having", "order", "limit", "with_"},
     exp.With: {"expressions"},
     exp.CTE: {"this", "alias"},
@@ -75,19 +76,6 @@ _ADMITTED_NODES: dict[type[exp.Expr], set[str]] = {
     exp.Boolean: {"this"},
     exp.Null: set(),
     exp.Star: set(),
-    exp.Count: {"this", "big_int"},
-    exp.Sum: {"this"},
-    exp.Avg: {"this"},
-    exp.Ln: {"this"},
-    exp.Exp: {"this"},
-    exp.Variance: {"this"},
-    exp.VariancePop: {"this"},
-    exp.Stddev: {"this"},
-    exp.StddevSamp: {"this"},
-    exp.StddevPop: {"this"},
-    exp.Median: {"this"},
-    exp.PercentileCont: {"this", "expression"},
-    exp.ApproxQuantile: {"this", "quantile"},
     exp.Where: {"this"},
     exp.Having: {"this"},
     exp.Group: {"expressions"},
@@ -104,12 +92,6 @@ _ADMITTED_NODES: dict[type[exp.Expr], set[str]] = {
 }
 
 _STARTS = (TokenType.WITH, TokenType.SELECT, TokenType.DISTINCT)
-# Functions without a position in the tree.
-_FUNCTIONS = set(FORMULA_FUNCTIONS.values()) | {"QUANTILE_CONT", "PERCENTILE_CONT", "APPROX_QUANTILE"}
-_CALLED = (
-    *(exp.Count, exp.Sum, exp.Avg, exp.Variance, exp.VariancePop),
-    *(exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Median, exp.PercentileCont, exp.ApproxQuantile),
-)
 # sqlglot would take CASE, and a character it does not know, as names.
 _NAMES = {*DIALECT.parser_class.ID_VAR_TOKENS, TokenType.VAR, TokenType.IDENTIFIER}
 _NAMES -= {TokenType.CASE, TokenType.UNKNOWN}
@@ -125,7 +107,7 @@ _BEFORE_A_NAME = {
 }
 
 # Nodes that stand for a word of the text and carry its position.
-_WORDS_OF_THE_TREE = (exp.Identifier, exp.Literal, exp.Star, *_CALLED)
+_WORDS_OF_THE_TREE: tuple[type[exp.Expr], ...] = (exp.Identifier, exp.Literal, exp.Star, *AGGREGATES)
 
 
 def admit(source: Source, columns: Collection[str] = ()) -> exp.Select:
@@ -179,7 +161,7 @@ def _every_word_is_known(source: Source, names: set[int]) -> None:
     for i, token in enumerate(source.tokens):
         before = source.tokens[i - 1] if i else None
         after = source.tokens[i + 1] if i + 1 < len(source.tokens) else None
-        is_function = token.text.upper() in _FUNCTIONS and _kind(after) is TokenType.L_PAREN
+        is_function = token.text.upper() in CALLS_WITHOUT_POSITION and _kind(after) is TokenType.L_PAREN
         if token.start in names or is_function or is_expression_word(source.tokens, i):
             continue
         if token.token_type is TokenType.COMMA and _ends_a_list(after):
@@ -290,7 +272,7 @@ def _possible_names(source: Source) -> set[int]:
     """Start offsets of tokens that could be a name or literal: not reserved and not called as a function."""
     possible = {t.start for t in source.tokens if t.token_type in _NAMES or t.token_type in _LITERALS}
     for i, (word, following) in enumerate(pairwise(source.tokens)):
-        is_called = following.token_type is TokenType.L_PAREN and word.text.upper() not in AGGREGATES
+        is_called = following.token_type is TokenType.L_PAREN and word.text.upper() not in AGGREGATE_WORDS
         if is_called and not _names_columns(source.tokens, i):
             possible.discard(word.start)
     return possible

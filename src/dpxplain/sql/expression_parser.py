@@ -13,7 +13,7 @@ from typing import Any, cast
 from sqlglot import exp
 
 from dpxplain.errors import QueryRefused
-from dpxplain.model.derivation import UnknownDomain, infer
+from dpxplain.model.derivation import FUNCTIONS, UnknownDomain, infer
 from dpxplain.model.derived_column import declaration
 from dpxplain.model.expression import (
     Among,
@@ -49,10 +49,9 @@ from dpxplain.sql.admit import admit
 from dpxplain.sql.scope import Scope, number
 from dpxplain.sql.source import read
 from dpxplain.sql.vocabulary import (
-    ARGUMENTS,
     ARITHMETIC,
     COMPARISONS,
-    FUNCTIONS,
+    FUNCTION_NODES,
     INTERVAL_UNITS,
     PART_FUNCTIONS,
     WORDS,
@@ -192,7 +191,7 @@ class _Parser:
             return self._compared(COMPARISONS[type(node)], node.this, node.expression, node)
         if type(node) in PART_FUNCTIONS:
             return DatePart(PART_FUNCTIONS[type(node)], self.parse(node.this))
-        if type(node) in FUNCTIONS:
+        if type(node) in FUNCTION_NODES:
             return self._call(node)
         if isinstance(node, exp.Interval):
             raise self.scope.refuse("INTERVAL must follow a date and + or -.", WORDS["INTERVAL"][1], node)
@@ -333,9 +332,10 @@ class _Parser:
     def _call(self, node: exp.Expr) -> Expression:
         further = [node.args.get("expression"), node.args.get("decimals"), *node.args.get("expressions", ())]
         arguments = (node.this, *(part for part in further if isinstance(part, exp.Expr)))
-        name = FUNCTIONS[type(node)]
-        if len(arguments) not in ARGUMENTS.get(name, (len(arguments),)):
-            remedy = f"Write {name.upper()}({', '.join('ab'[: ARGUMENTS[name][-1]])})."
+        name = FUNCTION_NODES[type(node)]
+        counts = FUNCTIONS[name].arguments
+        if counts and len(arguments) not in counts:
+            remedy = f"Write {name.upper()}({', '.join('ab'[: counts[-1]])})."
             problem = f"{name.upper()} does not take {len(arguments)} arguments."
             raise self.scope.refuse(problem, remedy, node)
         parts = [self.parse(argument) for argument in arguments]

@@ -40,22 +40,8 @@ from dpxplain.sql.join import join_conditions, read_joins
 from dpxplain.sql.render import expressions
 from dpxplain.sql.scope import Scope, matching, number
 from dpxplain.sql.source import read
-from dpxplain.sql.vocabulary import GRAMMAR
+from dpxplain.sql.vocabulary import AGGREGATES, GRAMMAR
 from dpxplain.sql.where import all_of, condition
-
-_AGGREGATES: dict[type[exp.Expr], MeasuredKind] = {
-    exp.Count: "count",
-    exp.Sum: "sum",
-    exp.Avg: "avg",
-    exp.Variance: "var_samp",
-    exp.VariancePop: "var_pop",
-    exp.Stddev: "stddev_samp",
-    exp.StddevSamp: "stddev_samp",
-    exp.StddevPop: "stddev_pop",
-    exp.Median: "quantile",
-    exp.PercentileCont: "quantile",
-    exp.ApproxQuantile: "quantile",
-}
 
 T = TypeVar("T")
 MOST_EXPRESSIONS = 512  # computed columns in a statement; each is encoded for every row
@@ -187,11 +173,11 @@ def _aggregate_output(node: exp.Expr, scope: Scope, aggregates: Aggregates, outp
 
 
 def _is_aggregate(node: exp.Expr) -> bool:
-    return type(node.this if isinstance(node, exp.Filter) else node) in _AGGREGATES
+    return type(node.this if isinstance(node, exp.Filter) else node) in AGGREGATES
 
 
 def _refuse_inner_aggregates(node: exp.Expr, scope: Scope) -> None:
-    inner = next(node.find_all(*_AGGREGATES), None)
+    inner = next(node.find_all(*AGGREGATES), None)
     if inner is not None:
         raise scope.refuse("An aggregate cannot be used inside this expression.", GRAMMAR, inner)
 
@@ -199,7 +185,7 @@ def _refuse_inner_aggregates(node: exp.Expr, scope: Scope) -> None:
 def _aggregate(node: exp.Expr, scope: Scope) -> Aggregate:
     condition = node.expression.this if isinstance(node, exp.Filter) else None
     node = node.this if isinstance(node, exp.Filter) else node
-    kind = _AGGREGATES[type(node)]
+    kind = AGGREGATES[type(node)].kind
     inner = node.this.unnest() if isinstance(node.this, exp.Expr) else None
     if isinstance(inner, exp.Distinct):
         return _persons(inner, condition, scope)

@@ -1,4 +1,4 @@
-"""The vocabulary of SQL: the words and syntax nodes that expressions may use, and remedies for refused words.
+"""The vocabulary of SQL: the words and syntax nodes that queries may use, and remedies for refused words.
 
 Remedies only make refusals helpful. A word without one is refused too, because `admit` works by allow-lists.
 """
@@ -6,18 +6,15 @@ Remedies only make refusals helpful. A word without one is refused too, because 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpxplain.model.expression import (
-    FORMULA_FUNCTIONS,
-    ArithmeticOperator,
-    ComparisonOperator,
-    Function,
-    Part,
-)
+from dpxplain.model.derivation import FUNCTIONS
+from dpxplain.model.expression import FORMULA_FUNCTIONS, ArithmeticOperator, ComparisonOperator, Part
+from dpxplain.model.query import MeasuredKind
 
 GRAMMAR = (
     "Write: SELECT columns, then any of COUNT(*), COUNT(column), SUM(column), AVG(column) FROM the table "
@@ -142,7 +139,7 @@ def advice(previous: str, word: str, following: str) -> tuple[str, str] | None:
         return None
     if word in REFUSED_FUNCTIONS:
         return f"The function {word} is not supported.", REFUSED_FUNCTIONS[word]
-    return f"There is no function {word} here.", _FUNCTION
+    return f"There is no function {word} here.", _SUGGESTED_FUNCTIONS
 
 
 # Functions that people try, and what to write instead.
@@ -158,12 +155,6 @@ REFUSED_FUNCTIONS: dict[str, str] = {
     **dict.fromkeys(("FIRST_VALUE", "LAST_VALUE", "NTH_VALUE"), _PER_ROW),
     **dict.fromkeys(("RATIO_TO_REPORT", "PERCENT_RANK", "CUME_DIST"), _SHARE),
 }
-_FUNCTION = (
-    "Aggregate with COUNT, SUM, AVG, MEDIAN, QUANTILE_CONT, VARIANCE or STDDEV. Compute with ABS, CASE, "
-    "CAST, CEIL, COALESCE, DATE_DIFF, DATE_TRUNC, EXTRACT, FLOOR, GREATEST, IF, LEAST, LENGTH, LOWER, "
-    "NULLIF, ROUND, SIGN, TRIM or UPPER."
-)
-
 
 ARITHMETIC: dict[type[exp.Expr], ArithmeticOperator] = {
     exp.Add: "+",
@@ -183,60 +174,82 @@ COMPARISONS: dict[type[exp.Expr], ComparisonOperator] = {
 FORMULA_NODES: dict[type[exp.Expr], ArithmeticOperator] = {
     exp.FUNCTION_BY_NAME[word]: operator for operator, word in FORMULA_FUNCTIONS.items()
 }
-FUNCTIONS: dict[type[exp.Expr], Function] = {
-    exp.Abs: "abs",
-    exp.Ceil: "ceil",
-    exp.Coalesce: "coalesce",
-    exp.Floor: "floor",
-    exp.Greatest: "greatest",
-    exp.Least: "least",
-    exp.Length: "length",
-    exp.Lower: "lower",
-    exp.Nullif: "nullif",
-    exp.Round: "round",
-    exp.Sign: "sign",
-    exp.Trim: "trim",
-    exp.Upper: "upper",
-}
-# How many arguments each function may have; any number if it is not listed. DuckDB has further forms, such as
-# TRIM(text, characters), whose values would differ from the inferred ones.
-ARGUMENTS: dict[Function, tuple[int, ...]] = {
-    **dict.fromkeys(("abs", "ceil", "floor", "sign", "length", "lower", "upper", "trim"), (1,)),
-    "round": (1, 2),
-    "nullif": (2,),
+FUNCTION_NODES: dict[type[exp.Expr], str] = {exp.FUNCTION_BY_NAME[name.upper()]: name for name in FUNCTIONS}
+_PARTS: dict[str, Part] = {
+    "YEAR": "year",
+    "QUARTER": "quarter",
+    "MONTH": "month",
+    "DAY": "day",
+    "HOUR": "hour",
+    "MINUTE": "minute",
+    "SECOND": "second",
+    "DAYOFWEEK": "dow",
 }
 PART_FUNCTIONS: dict[type[exp.Expr], Part] = {
-    exp.Year: "year",
-    exp.Quarter: "quarter",
-    exp.Month: "month",
-    exp.Day: "day",
-    exp.Hour: "hour",
-    exp.Minute: "minute",
-    exp.Second: "second",
-    exp.DayOfWeek: "dow",
+    exp.FUNCTION_BY_NAME[word]: part for word, part in _PARTS.items()
 }
-AGGREGATES = {
-    *("COUNT", "SUM", "AVG", "VARIANCE", "VAR_SAMP", "VAR_POP", "STDDEV", "STDDEV_SAMP", "STDDEV_POP"),
-    *("MEDIAN", "QUANTILE_CONT", "PERCENTILE_CONT", "APPROX_QUANTILE"),
+# Calls with a syntax of their own, and those of them that a refusal suggests.
+_SUGGESTED_FORMS = ("CASE", "CAST", "DATE_DIFF", "DATE_TRUNC", "EXTRACT", "IF")
+_FORMS = {"CAST", "TRY_CAST", "DATE_DIFF", "DATEDIFF", "DATE_PART", "DATE_TRUNC", "EXTRACT", "IF"}
+_ROW_FUNCTIONS = {
+    *_FORMS,
+    *_PARTS,
+    *(word for name, function in FUNCTIONS.items() for word in (name.upper(), *function.synonyms)),
 }
-_CALLED = {
-    *(
-        "ABS",
-        "CAST",
-        "CEIL",
-        "CEILING",
-        "COALESCE",
-        "DATEDIFF",
-        "DATE_DIFF",
-        "DATE_PART",
-        "DATE_TRUNC",
-        "DAY",
-        "DAYOFWEEK",
-        "EXTRACT",
+
+
+@dataclass(frozen=True)
+class AggregateFunction:
+    """An aggregate that SQL can name, from which admission, the parser and refusals follow."""
+
+    kind: MeasuredKind
+    words: tuple[str, ...]
+    arguments: frozenset[str] = frozenset({"this"})  # of its node in the syntax tree
+    is_suggested: bool = True  # by its first word, in a refusal
+    has_position: bool = True  # whether sqlglot notes where in the text the word stands
+
+
+AGGREGATES: dict[type[exp.Expr], AggregateFunction] = {
+    exp.Count: AggregateFunction("count", ("COUNT",), frozenset({"this", "big_int"})),
+    exp.Sum: AggregateFunction("sum", ("SUM",)),
+    exp.Avg: AggregateFunction("avg", ("AVG",)),
+    exp.Median: AggregateFunction("quantile", ("MEDIAN",)),
+    exp.PercentileCont: AggregateFunction(
+        "quantile",
+        ("QUANTILE_CONT", "PERCENTILE_CONT"),
+        frozenset({"this", "expression"}),
+        has_position=False,
     ),
-    *("FLOOR", "GREATEST", "HOUR", "IF", "IFNULL", "LEAST", "LENGTH", "LOWER", "MINUTE", "MONTH", "NULLIF"),
-    *("QUARTER", "ROUND", "SECOND", "SIGN", "TRIM", "TRY_CAST", "UPPER", "YEAR"),
+    exp.ApproxQuantile: AggregateFunction(
+        "quantile",
+        ("APPROX_QUANTILE",),
+        frozenset({"this", "quantile"}),
+        is_suggested=False,
+        has_position=False,
+    ),
+    exp.Variance: AggregateFunction("var_samp", ("VARIANCE", "VAR_SAMP")),
+    exp.VariancePop: AggregateFunction("var_pop", ("VAR_POP",), is_suggested=False),
+    exp.Stddev: AggregateFunction("stddev_samp", ("STDDEV",)),
+    exp.StddevSamp: AggregateFunction("stddev_samp", ("STDDEV_SAMP",), is_suggested=False),
+    exp.StddevPop: AggregateFunction("stddev_pop", ("STDDEV_POP",), is_suggested=False),
 }
+AGGREGATE_WORDS = {word for aggregate in AGGREGATES.values() for word in aggregate.words}
+# Calls whose place in the text is not in the syntax tree.
+CALLS_WITHOUT_POSITION = {
+    *FORMULA_FUNCTIONS.values(),
+    *(word for aggregate in AGGREGATES.values() if not aggregate.has_position for word in aggregate.words),
+}
+
+
+def _alternatives(words: Iterable[str]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} or {last}"
+
+
+_SUGGESTED_FUNCTIONS = (
+    f"Aggregate with {_alternatives(a.words[0] for a in AGGREGATES.values() if a.is_suggested)}. "
+    f"Compute with {_alternatives(sorted([*_SUGGESTED_FORMS, *map(str.upper, FUNCTIONS)]))}."
+)
 _OPERATORS = {
     *(TokenType.PLUS, TokenType.SLASH, TokenType.MOD, TokenType.LIKE, TokenType.ILIKE, TokenType.DCOLON),
     *(TokenType.CASE, TokenType.WHEN, TokenType.THEN, TokenType.ELSE, TokenType.END),
@@ -254,10 +267,11 @@ _AMOUNT = re.compile(r"-?[0-9]{1,12}\Z")
 _SPAN = re.compile(rf"-?[0-9]{{1,12}} *({'|'.join(INTERVAL_UNITS)})\Z", re.IGNORECASE)
 
 _BINARY: tuple[type[exp.Expr], ...] = (exp.Add, exp.Sub, exp.Mul, exp.Mod)
-NODES: dict[type[exp.Expr], set[str]] = {
+NODES: dict[type[exp.Expr], Set[str]] = {
     **{kind: {"this", "expression"} for kind in _BINARY},
-    **{kind: {"this", "expressions", "expression", "decimals", "ignore_nulls"} for kind in FUNCTIONS},
-    **{kind: {"this"} for kind in PART_FUNCTIONS},
+    **{kind: {"this", "expressions", "expression", "decimals", "ignore_nulls"} for kind in FUNCTION_NODES},
+    **{kind: {"this"} for kind in (*PART_FUNCTIONS, *FORMULA_NODES)},
+    **{kind: aggregate.arguments for kind, aggregate in AGGREGATES.items()},
     exp.Div: {"this", "expression", "typed", "safe"},
     exp.Like: {"this", "expression", "negate"},
     exp.ILike: {"this", "expression", "negate"},
@@ -292,7 +306,7 @@ def is_expression_word(tokens: Sequence[Token], i: int) -> bool:
         return False  # LIMIT 10% is a share of the rows, and sqlglot would drop the sign
     if kind in _OPERATORS or (kind is TokenType.FILTER and opens):
         return True
-    if opens and word in _CALLED:
+    if opens and word in _ROW_FUNCTIONS:
         return True
     if after is not None and after.token_type is TokenType.STRING and word in _TEMPORAL:
         return True
