@@ -137,7 +137,7 @@ def _values(situation: Situation, runs: int) -> Iterator[tuple[str, bool]]:
         truth = [record["true"] for record in answer.truth().records()]
         known = [i for i, true in enumerate(truth) if true is not None and math.isfinite(true)]
         for _ in range(runs):
-            drawn = planned.answer_of(Released(planned.plan.measure(planned._dataset), answer.entry, False))
+            drawn = planned.show(Released(planned.plan.measure(planned._dataset), answer.entry, False))
             values = drawn if not hasattr(drawn, "answers") else drawn.answers[0]
             intervals = [row.interval for row in values]
             for i in known:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.family import Family
@@ -14,7 +14,7 @@ from dpxplain.model.charge import Request, Spend
 from dpxplain.model.contrast import Contrast, Ratio
 from dpxplain.model.hardening import plain, plain_number, plain_numbers
 from dpxplain.model.query import Query
-from dpxplain.model.release import AnswerRelease, ExplanationLine, ExplanationRelease
+from dpxplain.model.release import AnswerRelease, ExplanationLine, ExplanationRelease, Released
 from dpxplain.model.schema import AggregateKind, Schema
 from dpxplain.phases.assess_question import Assessment
 from dpxplain.phases.dataset import OpenDataset, Show, T
@@ -221,13 +221,22 @@ class ExplanationPlan(ABC):
         """Identity of the release that it needs."""
 
     @abstractmethod
-    def is_stored(self, dataset: OpenDataset) -> bool:
-        """Whether it would cost nothing, because what it needs is released already."""
+    def find(self, dataset: OpenDataset) -> Released[Any] | None:
+        """The stored release that it would be read from, at no cost: its table, or a preparation."""
 
     def lines(self, release: ExplanationRelease) -> tuple[ExplanationLine, ...]:
         """The lines of the table, each with the conditions folded under it."""
         return release.lines
 
     @abstractmethod
-    def explain(self, dataset: OpenDataset, request: Request, show: Show[ExplanationRelease, T]) -> T:
-        """Shows the explanation from what is stored, which is free; or reserves, measures and stores it."""
+    def explain(
+        self,
+        dataset: OpenDataset,
+        request: Request,
+        show: Show[ExplanationRelease, T],
+        found: Released[Any] | None = None,
+    ) -> T:
+        """Shows the explanation from what is stored, which is free; or reserves, measures and stores it.
+
+        `found` is what `find` returned, if it was called before.
+        """

@@ -11,13 +11,20 @@ from dpxplain.explanation.custom import CustomInfluence
 from dpxplain.explanation.distinct import is_folded_by_default
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.family_choice import FamilyChoice, Predicates, eligible_attributes
-from dpxplain.model.charge import Request, Spend
-from dpxplain.phases.explain_answer import PrecisionGoal, best_split, plan_explanation, plan_for
-from dpxplain.phases.explain_custom import CustomPlan
+from dpxplain.model.caching import cached_property
+from dpxplain.model.charge import Spend
+from dpxplain.phases.dataset import Lookup
+from dpxplain.phases.explain_answer import (
+    PrecisionGoal,
+    best_split,
+    may_be_prepared,
+    plan_explanation,
+    plan_for,
+)
 from dpxplain.phases.explain_marginals import assess_prepared
 from dpxplain.phases.explain_scored import Split
 from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms, SensitivityChoice, check_terms
-from dpxplain.phases.prepare_answer import StoredPreparation, find_prepared
+from dpxplain.phases.prepare_answer import Preparations, StoredPreparation
 from dpxplain.phases.tell_story import StoryPlan, plan_story
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
 from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE
@@ -25,7 +32,13 @@ from dpxplain.results.argument_errors import checked_arguments
 from dpxplain.results.asked_price import USUAL_EXPLANATION, USUAL_PREPARATION, asked_rho, ladder
 from dpxplain.results.asked_question import AskedQuestion
 from dpxplain.results.base import Truth, require_curator
-from dpxplain.results.explanation import CustomExplanation, Explanation, PlannedExplanation, plan_by
+from dpxplain.results.explanation import (
+    CustomExplanation,
+    Explanation,
+    PlannedCustomExplanation,
+    PlannedExplanation,
+    plan_by,
+)
 from dpxplain.results.preview import CustomPreview, ExplanationPreview
 from dpxplain.results.requests import explain_request, prepare_request
 from dpxplain.results.story import PlannedStory, Story, StoryPreview
@@ -112,10 +125,7 @@ class Question(AskedQuestion):
         choice = FamilyChoice(attributes, conjuncts, exclude, predicates)
         if influence is not None:
             _refuse_mechanism(mechanism, split, sensitivity, lower_share)
-            plan = self._plan_custom(choice, influence, k, rho, confidence, epsilon)
-            return self._dataset.find_or_measure(
-                plan, Request(self.text), lambda released: CustomExplanation(self, plan, released)
-            )
+            return self._plan_custom(choice, influence, k, rho, confidence, epsilon).run()
         return self.plan_explain(
             choice, k, rho, mechanism, confidence, split, sensitivity, distinct, lower_share, epsilon
         ).run()
@@ -178,8 +188,7 @@ class Question(AskedQuestion):
         choice = FamilyChoice(attributes, conjuncts, exclude, predicates)
         if influence is not None:
             _refuse_mechanism(mechanism, split, sensitivity, lower_share)
-            plan = self._plan_custom(choice, influence, k, rho, confidence, epsilon)
-            return CustomPreview.of(plan, self.text, self._dataset)
+            return self._plan_custom(choice, influence, k, rho, confidence, epsilon).preview()
         return self.plan_explain(
             choice, k, rho, mechanism, confidence, split, sensitivity, distinct, lower_share, epsilon
         ).preview()
@@ -240,7 +249,7 @@ class Question(AskedQuestion):
         def plan_at(rho: float | None) -> StoryPlan:
             price = 1.0 if rho is None else rho
             terms = self._terms(self._family(choice), 1, price, confidence, "tight", False)
-            return plan_story(terms, self._dataset, choice, levels, rho)
+            return plan_story(terms, self._dataset, self._preparations, choice, levels, rho)
 
         def spends_at(rho: float) -> tuple[Spend, ...]:
             preparation = plan_at(rho).preparation
@@ -296,7 +305,7 @@ class Question(AskedQuestion):
     ) -> ExplanationPlan:
         family = self._family(choice.in_schema_order(self._dataset.schema))
         terms = self._terms(family, k, 1.0, confidence, "tight")
-        return plan_for(goal, terms, self._dataset, self.relative_to, mechanism)
+        return plan_for(goal, terms, self._preparations.find(family), self.relative_to, mechanism)
 
     def truth(
         self,
@@ -315,7 +324,7 @@ class Question(AskedQuestion):
     @property
     def prepared(self) -> bool:
         """Whether explaining it by the default conditions is free."""
-        return self._usual_preparation() is not None
+        return self._usual.find() is not None
 
     def with_preparation(self) -> Question:
         """This question with the number from Phase 1 and a stored preparation together, if there is one.
@@ -324,7 +333,7 @@ class Question(AskedQuestion):
         refuse the weights.
         """
         try:
-            found = self._usual_preparation()
+            found = self._usual.find()
             if found is None:
                 return self
             family, stored = found
@@ -334,13 +343,22 @@ class Question(AskedQuestion):
         better = assess_prepared(terms, stored.release, self.confidence, self.method)
         return self.sharpened_by(better, stored.entry.id)
 
-    def _usual_preparation(self) -> tuple[Family, StoredPreparation] | None:
+    @cached_property
+    def _usual(self) -> Lookup[tuple[Family, StoredPreparation]]:
+        """Looks up the preparation for the default conditions."""
+        return Lookup(self._dataset, self._find_usual)
+
+    def _find_usual(self) -> tuple[Family, StoredPreparation] | None:
         query = self.answer.statement.query
         if self.answer.no_influence or not eligible_attributes(self.answer.schema, query):
             return None
         family = self._family(FamilyChoice())
-        stored = find_prepared(query, family, self._dataset)
+        stored = self._preparations.find(family)
         return None if stored is None else (family, stored)
+
+    @cached_property
+    def _preparations(self) -> Preparations:
+        return Preparations(self.answer.statement.query, self._dataset)
 
     def plan_explain(
         self,
@@ -361,18 +379,23 @@ class Question(AskedQuestion):
             rho, epsilon, self._dataset, lambda rho: self.plan_explain(choice, k, rho, *options).plan.spends
         )
 
-        def plan(choice: FamilyChoice) -> ExplanationPlan:
+        def planned(choice: FamilyChoice) -> PlannedExplanation:
             family = self._family(choice)
-            price = self._prepared_rho(family, mechanism) if asked is None else asked
+            stored = self._preparations.find(family) if may_be_prepared(mechanism) else None
+            price = asked
+            if price is None:
+                if stored is None:
+                    raise self._needs_a_price()
+                price = stored.worth
             terms = self._terms(family, k, price, confidence, sensitivity, distinct)
             shares = best_split(k, family.size, terms.confidence) if split == "best" else split
-            return plan_explanation(terms, self._dataset, mechanism, shares, lower_share)
+            plan = plan_explanation(terms, stored, mechanism, shares, lower_share)
+            return PlannedExplanation(self, plan, explain_request(self, plan, choice), self._dataset)
 
-        ordered = self._dataset.asked_order(choice, lambda ordered: plan(ordered).is_stored(self._dataset))
-        planned = plan(ordered)
-        if asked is None and planned.rho:  # the preparation does not cover this split or sensitivity
+        planned_in_order = self._dataset.in_asked_order(choice, planned)
+        if asked is None and planned_in_order.plan.rho:  # the preparation does not cover these options
             raise self._needs_a_price()
-        return PlannedExplanation(self, planned, explain_request(self, planned, ordered), self._dataset)
+        return planned_in_order
 
     def _plan_custom(
         self,
@@ -382,16 +405,13 @@ class Question(AskedQuestion):
         rho: float | None,
         confidence: float | None,
         epsilon: float | None,
-    ) -> CustomPlan:
-        def plan(choice: FamilyChoice, rho: float | None) -> CustomPlan:
+    ) -> PlannedCustomExplanation:
+        def planned(choice: FamilyChoice, rho: float | None) -> PlannedCustomExplanation:
             family = self._family(choice)
             return plan_by(influence, self, family, self._dataset, k=k, rho=rho, confidence=confidence)
 
-        price = asked_rho(rho, epsilon, self._dataset, lambda rho: plan(choice, rho).spends)
-        ordered = self._dataset.asked_order(
-            choice, lambda ordered: plan(ordered, price).is_stored(self._dataset)
-        )
-        return plan(ordered, price)
+        price = asked_rho(rho, epsilon, self._dataset, lambda rho: planned(choice, rho).plan.spends)
+        return self._dataset.in_asked_order(choice, lambda ordered: planned(ordered, price))
 
     def _family(self, choice: FamilyChoice) -> Family:
         if self.answer.no_influence:
@@ -420,13 +440,6 @@ class Question(AskedQuestion):
             ratio=None if self.ratio is None else (self.ratio, self.estimate),
         )
         return check_terms(terms)
-
-    def _prepared_rho(self, family: Family, mechanism: str) -> float:
-        """The ρ paid for a preparation that answers this for free; raises if there is none."""
-        prepared = find_prepared(self.answer.statement.query, family, self._dataset)
-        if prepared is None or mechanism not in ("auto", "marginals"):
-            raise self._needs_a_price()
-        return prepared.worth
 
     def _needs_a_price(self) -> ExplanationError:
         """The error for an explanation that is neither prepared nor paid for, with the cost of either."""
