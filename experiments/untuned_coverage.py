@@ -26,6 +26,7 @@ import dpxplain as dpx
 from dpxplain.errors import BadRequest
 from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.release import Released
+from dpxplain.phases.plan import ExplanationOptions
 from dpxplain.results.explanation import Explanation
 from dpxplain.results.quality import Quality
 
@@ -156,7 +157,9 @@ def _explanations(situation: Situation, runs: int) -> Iterator[tuple[str, bool]]
     for mechanism in ("one-shot", "vector", "marginals"):
         try:
             planned = question.plan_explain(
-                FamilyChoice(conjuncts=situation.conjuncts), 3, situation.rho, mechanism, CONFIDENCE
+                ExplanationOptions(
+                    FamilyChoice(conjuncts=situation.conjuncts), 3, situation.rho, mechanism, CONFIDENCE
+                )
             )
         except BadRequest:
             continue  # fewer predicates than k, or fewer attributes than conjuncts

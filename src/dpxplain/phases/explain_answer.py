@@ -21,13 +21,12 @@ from dpxplain.model.release import ExplanationLine
 from dpxplain.phases.explain_marginals import MarginalsExplanation, plan_marginals
 from dpxplain.phases.explain_scored import (
     OneShotExplanation,
-    Split,
     VectorExplanation,
     check_shares,
     plan_one_shot,
     plan_vector,
 )
-from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms
+from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms, Split
 from dpxplain.phases.prepare_answer import StoredPreparation
 from dpxplain.privacy.calibration import (
     gaussian_scale,

@@ -31,7 +31,7 @@ from dpxplain.model.hardening import plain_number, plain_numbers
 from dpxplain.model.query import Query, query_shape
 from dpxplain.model.release import ExplanationLine, ExplanationRelease, Released
 from dpxplain.phases.dataset import OpenDataset, Show, T
-from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms
+from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms, Split
 from dpxplain.privacy.calibration import LARGEST_SCALE, two_sided_quantile
 from dpxplain.privacy.mechanisms.noise import NoiseSource
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT, OneShotPlan, Selected, select_and_measure
@@ -40,7 +40,6 @@ from dpxplain.privacy.mechanisms.scores import FamilyScores
 from dpxplain.privacy.mechanisms.vector import VectorPlan, release_vector
 from dpxplain.privacy.sensitivity import SCORE_GRID, SCORE_SLACK, family_sensitivity, influence_sensitivity
 
-Split = tuple[float, float, float]
 _LEAST_SHARE = 1e-6  # of either rank bound: a part that rounds to nothing would not be paid for
 LARGEST_VECTOR = 1_000_000  # every predicate is released, so each needs a noise draw
 

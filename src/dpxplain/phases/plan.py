@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.family import Family
+from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.budget import check_rho
 from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Request, Spend
@@ -19,10 +20,29 @@ from dpxplain.model.schema import AggregateKind, Schema
 from dpxplain.phases.assess_question import Assessment
 from dpxplain.phases.dataset import OpenDataset, Show, T
 from dpxplain.privacy.intervals import check_asked_confidence
+from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
+from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE
 from dpxplain.privacy.sensitivity import Neighbours
 
 LARGEST_LAYOUT = 400_000_000  # groups × predicates; fixed, as running out of memory may tell about data
 SensitivityChoice = Literal["tight", "paper"]
+Split = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class ExplanationOptions:
+    """What an explanation is asked with, as the arguments of `Question.explain` say it; not yet checked."""
+
+    choice: FamilyChoice = field(default_factory=FamilyChoice)
+    k: int = 5
+    rho: float | None = None
+    mechanism: str = "auto"
+    confidence: float | None = None  # None: the question's
+    split: Split | Literal["best"] = DEFAULT_SPLIT
+    sensitivity: SensitivityChoice = "tight"
+    distinct: bool | None = None  # None: if conditions have several columns
+    lower_share: float = LOWER_SHARE
+    epsilon: float | None = None  # the price, in place of ρ
 
 
 @dataclass(frozen=True)

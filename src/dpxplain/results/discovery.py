@@ -145,7 +145,7 @@ class PlannedDiscovery(Planned[DiscoveryRelease, Discovery]):
         return DiscoveryPreview(price, plan.column, plan.delta, plan.threshold, plan.scale)
 
     def run(self, dataset: OpenDataset | None = None) -> Discovery:
-        """Finds the stored result or measures it, in the planned data set or another caller's view of it."""
+        """Finds the stored result or measures it, in the planned data set or the same caller's view of it."""
         if not self.is_stored:
             self.check()
         return super().run(dataset)

@@ -24,7 +24,7 @@ from dpxplain.model.query import filter_columns
 from dpxplain.model.release import ExplanationLine, ExplanationRelease, FoldedLine, Released
 from dpxplain.phases.dataset import Lookup, OpenDataset
 from dpxplain.phases.explain_custom import CustomPlan, CustomRelease, plan_custom
-from dpxplain.phases.plan import ExplanationPlan
+from dpxplain.phases.plan import ExplanationOptions, ExplanationPlan
 from dpxplain.privacy.intervals import Interval
 from dpxplain.results.base import QuestionLike, ReleasedRows, Row, Truth, require_curator
 from dpxplain.results.planned import Planned
@@ -385,7 +385,7 @@ class PlannedExplanation(Frozen):
         return ExplanationPreview.of(self.plan, self.question, price)
 
     def run(self, dataset: OpenDataset | None = None) -> Explanation:
-        """Finds the stored result or measures it, in the planned data set or another caller's view of it."""
+        """Finds the stored result or measures it, in the planned data set or the same caller's view of it."""
         dataset = (dataset or self._dataset).joining(self._dataset.schema.joined)
         body = self.request.body or {}
         return self.plan.explain(
@@ -471,13 +471,10 @@ def plan_by(
     question: QuestionLike,
     family: Family,
     dataset: OpenDataset,
-    *,
-    k: int,
-    rho: float | None,
-    confidence: float | None,
+    options: ExplanationOptions,
 ) -> PlannedCustomExplanation:
     """Plans an explanation by a custom influence, which always has a price."""
-    if rho is None:
+    if options.rho is None:
         raise ExplanationError(
             "A prepared answer does not cover custom influence functions, so this needs a price.",
             remedy="Pass rho=0.5.",
@@ -488,8 +485,8 @@ def plan_by(
         question.contrast,
         family,
         influence,
-        k,
-        rho,
-        question.confidence if confidence is None else confidence,
+        options.k,
+        options.rho,
+        question.confidence if options.confidence is None else options.confidence,
     )
     return PlannedCustomExplanation(question, plan, dataset)

@@ -41,7 +41,7 @@ class Planned(Frozen, ABC, Generic[R, Result]):
         return None if stored is None else self.show(stored)
 
     def run(self, dataset: OpenDataset | None = None) -> Result:
-        """Finds the stored result or measures it, in the planned data set or another caller's view of it."""
+        """Finds the stored result or measures it, in the planned data set or the same caller's view of it."""
         dataset = (dataset or self._dataset).joining(self._dataset.schema.joined)
         return dataset.find_or_measure(self.plan, self.request, self.show, self.look, self._lookup.found)
 

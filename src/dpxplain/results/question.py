@@ -22,8 +22,14 @@ from dpxplain.phases.explain_answer import (
     plan_for,
 )
 from dpxplain.phases.explain_marginals import assess_prepared
-from dpxplain.phases.explain_scored import Split
-from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms, SensitivityChoice, check_terms
+from dpxplain.phases.plan import (
+    ExplanationOptions,
+    ExplanationPlan,
+    ExplanationTerms,
+    SensitivityChoice,
+    Split,
+    check_terms,
+)
 from dpxplain.phases.prepare_answer import Preparations, StoredPreparation
 from dpxplain.phases.tell_story import StoryPlan, plan_story
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
@@ -123,12 +129,10 @@ class Question(AskedQuestion):
         `influence` replaces the paper's influence with another, such as `dpx.RatioInfluence()`.
         """
         choice = FamilyChoice(attributes, conjuncts, exclude, predicates)
-        if influence is not None:
-            _refuse_mechanism(mechanism, split, sensitivity, lower_share)
-            return self._plan_custom(choice, influence, k, rho, confidence, epsilon).run()
-        return self.plan_explain(
+        options = ExplanationOptions(
             choice, k, rho, mechanism, confidence, split, sensitivity, distinct, lower_share, epsilon
-        ).run()
+        )
+        return self._plan(options, influence).run()
 
     @overload
     def preview(
@@ -186,12 +190,10 @@ class Question(AskedQuestion):
     ) -> ExplanationPreview | CustomPreview:
         """What `explain` would cost and how precise its table would be. Spends nothing."""
         choice = FamilyChoice(attributes, conjuncts, exclude, predicates)
-        if influence is not None:
-            _refuse_mechanism(mechanism, split, sensitivity, lower_share)
-            return self._plan_custom(choice, influence, k, rho, confidence, epsilon).preview()
-        return self.plan_explain(
+        options = ExplanationOptions(
             choice, k, rho, mechanism, confidence, split, sensitivity, distinct, lower_share, epsilon
-        ).preview()
+        )
+        return self._plan(options, influence).preview()
 
     @checked_arguments
     def story(
@@ -248,7 +250,8 @@ class Question(AskedQuestion):
 
         def plan_at(rho: float | None) -> StoryPlan:
             price = 1.0 if rho is None else rho
-            terms = self._terms(self._family(choice), 1, price, confidence, "tight", False)
+            options = ExplanationOptions(choice, k=1, confidence=confidence, distinct=False)
+            terms = self._terms(self._family(choice), options, price)
             return plan_story(terms, self._dataset, self._preparations, choice, levels, rho)
 
         def spends_at(rho: float) -> tuple[Spend, ...]:
@@ -284,28 +287,18 @@ class Question(AskedQuestion):
         means that this preparation is enough: explain from it for free.
         """
         choice = FamilyChoice(attributes, conjuncts, exclude, predicates)
-        goal = PrecisionGoal(relative, ranks, precision)
-        return self._cheapest(goal, choice, k, mechanism, confidence).rho
+        options = ExplanationOptions(choice, k, mechanism=mechanism, confidence=confidence)
+        return self._cheapest(PrecisionGoal(relative, ranks, precision), options).rho
 
-    def plan_for(
-        self,
-        goal: PrecisionGoal,
-        choice: FamilyChoice,
-        *,
-        k: int = 5,
-        mechanism: str = "auto",
-        confidence: float | None = None,
-    ) -> PlannedExplanation:
+    def plan_for(self, goal: PrecisionGoal, options: ExplanationOptions) -> PlannedExplanation:
         """The planned explanation at the price that `rho_for` returns, by the mechanism of that price."""
-        cheapest = self._cheapest(goal, choice, k, mechanism, confidence)
-        return self.plan_explain(choice, k, cheapest.rho or None, cheapest.mechanism, confidence)
+        cheapest = self._cheapest(goal, options)
+        return self.plan_explain(replace(options, rho=cheapest.rho or None, mechanism=cheapest.mechanism))
 
-    def _cheapest(
-        self, goal: PrecisionGoal, choice: FamilyChoice, k: int, mechanism: str, confidence: float | None
-    ) -> ExplanationPlan:
-        family = self._family(choice.in_schema_order(self._dataset.schema))
-        terms = self._terms(family, k, 1.0, confidence, "tight")
-        return plan_for(goal, terms, self._preparations.find(family), self.relative_to, mechanism)
+    def _cheapest(self, goal: PrecisionGoal, options: ExplanationOptions) -> ExplanationPlan:
+        family = self._family(options.choice.in_schema_order(self._dataset.schema))
+        terms = self._terms(family, options, 1.0)
+        return plan_for(goal, terms, self._preparations.find(family), self.relative_to, options.mechanism)
 
     def truth(
         self,
@@ -337,7 +330,7 @@ class Question(AskedQuestion):
             if found is None:
                 return self
             family, stored = found
-            terms = self._terms(family, 1, stored.worth, None, "tight", False)
+            terms = self._terms(family, ExplanationOptions(k=1, distinct=False), stored.worth)
         except DPXPlainError:
             return self
         better = assess_prepared(terms, stored.release, self.confidence, self.method)
@@ -360,24 +353,14 @@ class Question(AskedQuestion):
     def _preparations(self) -> Preparations:
         return Preparations(self.answer.statement.query, self._dataset)
 
-    def plan_explain(
-        self,
-        choice: FamilyChoice,
-        k: int = 5,
-        rho: float | None = None,
-        mechanism: str = "auto",
-        confidence: float | None = None,
-        split: Split | Literal["best"] = DEFAULT_SPLIT,
-        sensitivity: SensitivityChoice = "tight",
-        distinct: bool | None = None,
-        lower_share: float = LOWER_SHARE,
-        epsilon: float | None = None,
-    ) -> PlannedExplanation:
+    def plan_explain(self, options: ExplanationOptions) -> PlannedExplanation:
         """Plan `explain` without running it, to price it or run it later. Spends nothing."""
-        options = (mechanism, confidence, split, sensitivity, distinct, lower_share)
-        asked = asked_rho(
-            rho, epsilon, self._dataset, lambda rho: self.plan_explain(choice, k, rho, *options).plan.spends
-        )
+
+        def spends_at(rho: float) -> tuple[Spend, ...]:
+            return self.plan_explain(replace(options, rho=rho, epsilon=None)).plan.spends
+
+        asked = asked_rho(options.rho, options.epsilon, self._dataset, spends_at)
+        mechanism, split = options.mechanism, options.split
 
         def planned(choice: FamilyChoice) -> PlannedExplanation:
             family = self._family(choice)
@@ -387,55 +370,49 @@ class Question(AskedQuestion):
                 if stored is None:
                     raise self._needs_a_price()
                 price = stored.worth
-            terms = self._terms(family, k, price, confidence, sensitivity, distinct)
-            shares = best_split(k, family.size, terms.confidence) if split == "best" else split
-            plan = plan_explanation(terms, stored, mechanism, shares, lower_share)
+            terms = self._terms(family, options, price)
+            shares = best_split(terms.k, family.size, terms.confidence) if split == "best" else split
+            plan = plan_explanation(terms, stored, mechanism, shares, options.lower_share)
             return PlannedExplanation(self, plan, explain_request(self, plan, choice), self._dataset)
 
-        planned_in_order = self._dataset.in_asked_order(choice, planned)
+        planned_in_order = self._dataset.in_asked_order(options.choice, planned)
         if asked is None and planned_in_order.plan.rho:  # the preparation does not cover these options
             raise self._needs_a_price()
         return planned_in_order
 
-    def _plan_custom(
-        self,
-        choice: FamilyChoice,
-        influence: CustomInfluence,
-        k: int,
-        rho: float | None,
-        confidence: float | None,
-        epsilon: float | None,
-    ) -> PlannedCustomExplanation:
-        def planned(choice: FamilyChoice, rho: float | None) -> PlannedCustomExplanation:
-            family = self._family(choice)
-            return plan_by(influence, self, family, self._dataset, k=k, rho=rho, confidence=confidence)
+    def _plan(
+        self, options: ExplanationOptions, influence: CustomInfluence | None
+    ) -> PlannedExplanation | PlannedCustomExplanation:
+        if influence is None:
+            return self.plan_explain(options)
+        _refuse_mechanism(options)
 
-        price = asked_rho(rho, epsilon, self._dataset, lambda rho: planned(choice, rho).plan.spends)
-        return self._dataset.in_asked_order(choice, lambda ordered: planned(ordered, price))
+        def planned(choice: FamilyChoice, rho: float | None) -> PlannedCustomExplanation:
+            return plan_by(influence, self, self._family(choice), self._dataset, replace(options, rho=rho))
+
+        def spends_at(rho: float) -> tuple[Spend, ...]:
+            return planned(options.choice, rho).plan.spends
+
+        price = asked_rho(options.rho, options.epsilon, self._dataset, spends_at)
+        return self._dataset.in_asked_order(options.choice, lambda ordered: planned(ordered, price))
 
     def _family(self, choice: FamilyChoice) -> Family:
         if self.answer.no_influence:
             raise self.answer.unexplained()
         return self._dataset.family(self.answer.statement.query, choice)
 
-    def _terms(
-        self,
-        family: Family,
-        k: int,
-        rho: float,
-        confidence: float | None,
-        sensitivity: SensitivityChoice,
-        distinct: bool | None = None,
-    ) -> ExplanationTerms:
+    def _terms(self, family: Family, options: ExplanationOptions, rho: float) -> ExplanationTerms:
+        """The checked terms of an explanation at a price."""
+        confidence, distinct = options.confidence, options.distinct
         terms = ExplanationTerms(
             self.answer.statement.query,
             self.contrast,
             family,
             self.answer.release,
-            k,
+            options.k,
             rho,
             confidence=self.confidence if confidence is None else confidence,
-            sensitivity=sensitivity,
+            sensitivity=options.sensitivity,
             distinct=is_folded_by_default(family) if distinct is None else distinct,
             ratio=None if self.ratio is None else (self.ratio, self.estimate),
         )
@@ -453,8 +430,10 @@ class Question(AskedQuestion):
         )
 
 
-def _refuse_mechanism(mechanism: str, split: object, sensitivity: str, lower_share: object) -> None:
-    if (mechanism, split, sensitivity, lower_share) != ("auto", DEFAULT_SPLIT, "tight", LOWER_SHARE):
+def _refuse_mechanism(options: ExplanationOptions) -> None:
+    """Raises for options that belong to the library's own influence."""
+    asked = (options.mechanism, options.split, options.sensitivity, options.lower_share)
+    if asked != ("auto", DEFAULT_SPLIT, "tight", LOWER_SHARE):
         raise ExplanationError(
             "A custom influence function always uses its own mechanism.",
             remedy="Leave out mechanism, split, sensitivity and lower_share.",

@@ -11,6 +11,7 @@ from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.charge import EntryId
 from dpxplain.model.schema import Schema
 from dpxplain.phases.explain_answer import PrecisionGoal
+from dpxplain.phases.plan import ExplanationOptions
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
 from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE
 from dpxplain.render.charts import answer_chart, answers_chart, chart, influence_chart
@@ -135,7 +136,7 @@ def plan_explanation(session: Session, body: Explain) -> PlannedExplanation:
     if not isinstance(split, str):
         split = DEFAULT_SPLIT if split is None else tuple(split)
     question = question_of(session, body)
-    return question.plan_explain(
+    options = ExplanationOptions(
         family_choice(body.family, question.answer.schema),
         body.k,
         body.rho,
@@ -147,18 +148,15 @@ def plan_explanation(session: Session, body: Explain) -> PlannedExplanation:
         LOWER_SHARE if body.lower_share is None else body.lower_share,
         body.epsilon,
     )
+    return question.plan_explain(options)
 
 
 def plan_for(session: Session, body: PreviewExplanation) -> PlannedExplanation:
     """The explanation at the lowest price that gives the wanted precision."""
     question = question_of(session, body)
-    return question.plan_for(
-        PrecisionGoal(body.relative, body.ranks, body.precision),
-        family_choice(body.family, question.answer.schema),
-        k=body.k,
-        mechanism=body.mechanism,
-        confidence=body.explain_confidence,
-    )
+    choice = family_choice(body.family, question.answer.schema)
+    options = ExplanationOptions(choice, body.k, mechanism=body.mechanism, confidence=body.explain_confidence)
+    return question.plan_for(PrecisionGoal(body.relative, body.ranks, body.precision), options)
 
 
 def stored_explanation(session: Session, body: Explain) -> Explanation:
