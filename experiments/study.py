@@ -21,6 +21,7 @@ import pandas as pd
 import dpxplain as dpx
 from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.phases.explain_scored import true_scores
+from dpxplain.phases.plan import ExplanationOptions
 from dpxplain.privacy.mechanisms.noise import SeededNoise
 from dpxplain.privacy.mechanisms.top_k import select_top_k
 from experiments import census
@@ -81,7 +82,9 @@ def measure(case: Case, runs: int) -> list[dict[str, Any]]:
     for label, how in MECHANISMS.items():
         for rho in PRICES:
             plan: Any = question.plan_explain(
-                FamilyChoice(), K, rho, how["mechanism"], 0.95, sensitivity=how["sensitivity"]
+                ExplanationOptions(
+                    FamilyChoice(), K, rho, how["mechanism"], 0.95, sensitivity=how["sensitivity"]
+                )
             ).plan
             points = []
             for seed in range(runs):
@@ -146,7 +149,14 @@ def rankings(case: Case, runs: int) -> list[dict[str, Any]]:
     for label, how in MECHANISMS.items():
         for rho in RANKING_PRICES:
             plan: Any = question.plan_explain(
-                FamilyChoice(), len(influence), rho, how["mechanism"], 0.95, sensitivity=how["sensitivity"]
+                ExplanationOptions(
+                    FamilyChoice(),
+                    len(influence),
+                    rho,
+                    how["mechanism"],
+                    0.95,
+                    sensitivity=how["sensitivity"],
+                )
             ).plan
             taus: dict[str, list[float]] = {TABLE: []}
             if how["mechanism"] == "one-shot":

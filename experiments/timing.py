@@ -13,6 +13,7 @@ from typing import Any
 from dpxplain.phases.concurrency import SizedMemo
 from dpxplain.phases.dataset import KEPT_PASSES
 from dpxplain.phases.explain_scored import true_scores
+from dpxplain.phases.plan import ExplanationOptions
 from dpxplain.privacy.mechanisms.gaussian import add_gaussian
 from dpxplain.privacy.mechanisms.rank_bounds import bound_ranks
 from dpxplain.privacy.mechanisms.top_k import select_top_k
@@ -93,7 +94,9 @@ def steps(*, question: str, rows: int, repeats: int = 3) -> list[dict[str, Any]]
         clock = time.perf_counter()
         why = answer.why(asked.contrast, at_least=0)
         lap("noise quantification")
-        plan = why.plan_explain(asked.choice(), K, sum(DEFAULT_RHOS), "one-shot", CONFIDENCE).plan
+        plan = why.plan_explain(
+            ExplanationOptions(asked.choice(), K, sum(DEFAULT_RHOS), "one-shot", CONFIDENCE)
+        ).plan
         shares, noise = plan.one_shot, why._dataset.noise
         lap("planning")
         scores = true_scores(plan.terms, plan.scoring, why._dataset)

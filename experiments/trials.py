@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dpxplain.phases.explain_scored import true_influences, true_scores
+from dpxplain.phases.plan import ExplanationOptions
 from dpxplain.privacy.intervals import NoisyMeans, weighted_means_intervals
 from dpxplain.privacy.mechanisms.noise import SeededNoise
 from dpxplain.privacy.sensitivity import family_sensitivity, influence_sensitivity
@@ -52,7 +53,9 @@ class Case:
 
     def plan_of(self, mechanism: str, k: int, rho: float, confidence: float = CONFIDENCE, **how: Any) -> Any:
         choice = self.asked.choice(self.conjuncts)
-        return self.question.plan_explain(choice, k, rho, mechanism, confidence, **how).plan
+        return self.question.plan_explain(
+            ExplanationOptions(choice, k, rho, mechanism, confidence, **how)
+        ).plan
 
     @cached_property
     def influence(self) -> FloatArray:

@@ -26,6 +26,7 @@ import dpxplain as dpx
 from dpxplain.errors import BadRequest
 from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.release import Released
+from dpxplain.phases.plan import ExplanationOptions
 from dpxplain.results.explanation import Explanation
 from dpxplain.results.quality import Quality
 
@@ -137,7 +138,7 @@ def _values(situation: Situation, runs: int) -> Iterator[tuple[str, bool]]:
         truth = [record["true"] for record in answer.truth().records()]
         known = [i for i, true in enumerate(truth) if true is not None and math.isfinite(true)]
         for _ in range(runs):
-            drawn = planned.answer_of(Released(planned.plan.measure(planned._dataset), answer.entry, False))
+            drawn = planned.show(Released(planned.plan.measure(planned._dataset), answer.entry, False))
             values = drawn if not hasattr(drawn, "answers") else drawn.answers[0]
             intervals = [row.interval for row in values]
             for i in known:
@@ -156,7 +157,9 @@ def _explanations(situation: Situation, runs: int) -> Iterator[tuple[str, bool]]
     for mechanism in ("one-shot", "vector", "marginals"):
         try:
             planned = question.plan_explain(
-                FamilyChoice(conjuncts=situation.conjuncts), 3, situation.rho, mechanism, CONFIDENCE
+                ExplanationOptions(
+                    FamilyChoice(conjuncts=situation.conjuncts), 3, situation.rho, mechanism, CONFIDENCE
+                )
             )
         except BadRequest:
             continue  # fewer predicates than k, or fewer attributes than conjuncts

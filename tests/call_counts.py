@@ -1,11 +1,17 @@
-"""How much work a function does, as a number that is the same on every machine."""
+"""How much work a function does, in numbers that are the same on every machine."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
+
+import sqlalchemy as sa
+
+from dpxplain.phases.version_check import VersionCheck
+from dpxplain.sql.parse import _parsed
 
 
 class TooMuchWork(AssertionError):
@@ -30,3 +36,40 @@ def calls(function: Callable[[], object], most: int = 20_000_000) -> int:
     finally:
         sys.setprofile(before)
     return made
+
+
+@dataclass(frozen=True)
+class Lookups:
+    """What requests looked up: statements of the ledger, checks of the source, and SQL texts parsed."""
+
+    reads: int
+    writes: int
+    checks: int
+    parsed: int = 0
+
+
+def lookups(request: Callable[[], object]) -> Lookups:
+    """What a request looks up, in any thread of this process."""
+    reads = writes = checks = 0
+
+    def statement(_connection: Any, _cursor: Any, text: str, *_more: Any) -> None:
+        nonlocal reads, writes
+        word = text.split(maxsplit=1)[0].upper()
+        reads += word in ("SELECT", "WITH")
+        writes += word in ("INSERT", "UPDATE", "DELETE")
+
+    def check(version: VersionCheck) -> None:
+        nonlocal checks
+        checks += 1
+        check_data(version)
+
+    check_data = VersionCheck.check
+    known = _parsed.cache_info().misses
+    sa.event.listen(sa.Engine, "before_cursor_execute", statement)
+    VersionCheck.check = check  # type: ignore[method-assign]
+    try:
+        request()
+    finally:
+        VersionCheck.check = check_data  # type: ignore[method-assign]
+        sa.event.remove(sa.Engine, "before_cursor_execute", statement)
+    return Lookups(reads, writes, checks, _parsed.cache_info().misses - known)

@@ -25,6 +25,7 @@ from dpxplain.model.confidential import Confidential
 from dpxplain.model.query import Aggregate, Comparison, Or, Query, identity
 from dpxplain.model.schema import Column, Grid, Schema
 from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.plan import ExplanationOptions
 from dpxplain.phases.releaser import LocalReleaser, StoredReleaser
 from dpxplain.privacy.mechanisms.gaussian import add_gaussian, gaussian_measurement
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise, authorise
@@ -603,7 +604,7 @@ def test_a_plan_made_under_other_declarations_is_not_measured(tmp_path: Any) -> 
         own.plan("SELECT g, SUM(pay), COUNT(*) FROM t GROUP BY g", rho=0.5),
         answer.plan_prepare(0.5, FamilyChoice()),
         *(
-            question.plan_explain(FamilyChoice(), k=1, rho=0.5, mechanism=mechanism)
+            question.plan_explain(ExplanationOptions(FamilyChoice(), k=1, rho=0.5, mechanism=mechanism))
             for mechanism in ("one-shot", "vector", "marginals")
         ),
     ):
@@ -625,7 +626,7 @@ def test_what_is_planned_cannot_be_given_another_plan(tmp_path: Any) -> None:
     for planned, cheaper in (
         (query, replace(query.plan, rho=1e-6)),
         (answer.plan_prepare(0.5, FamilyChoice()), None),
-        (answer.why("A", "B").plan_explain(FamilyChoice(), k=1, rho=0.5), None),
+        (answer.why("A", "B").plan_explain(ExplanationOptions(FamilyChoice(), k=1, rho=0.5)), None),
     ):
         with pytest.raises(AttributeError):
             planned.plan = cheaper or planned.plan
@@ -659,7 +660,7 @@ def test_no_object_an_analyst_holds_leads_to_the_data_by_a_public_name(tmp_path:
         session.query("SELECT g, COUNT(*), SUM(pay) FROM t GROUP BY g", rho=0.5),
         question,
         answer.plan_prepare(0.5, choice),
-        question.plan_explain(choice, k=1, rho=0.5),
+        question.plan_explain(ExplanationOptions(choice, k=1, rho=0.5)),
         question.explain(k=1, rho=0.5, mechanism="vector"),
         question.explain(k=1, rho=0.5, influence=dpx.RatioInfluence()),
         answer.prepare(rho=0.5),

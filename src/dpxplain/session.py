@@ -454,7 +454,7 @@ class Session:
                 remedy="Ask the query again, or restore the earlier schema.",
             )
         released: Any = Released(release, line, free=True)
-        return planned.answer_of(released)
+        return planned.show(released)
 
     def _refuse_other_version(self, number: EntryId) -> None:
         """Raises if the entry is an answer about another version of the data."""

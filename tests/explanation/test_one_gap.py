@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import dpxplain as dpx
-from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.contrast import Verdict
+from dpxplain.phases.plan import ExplanationOptions
 from dpxplain.wire.payloads import question_payload
 
 SQL = "SELECT marital_status, {} FROM adult GROUP BY marital_status"
@@ -53,7 +53,8 @@ def test_keys_and_requests_do_not_depend_on_the_gap(aggregate: str) -> None:
     after = answer.why(*PAIR, at_least=0.01)
     assert before.estimate != after.estimate
     for mechanism, rho in (("one-shot", 0.3), ("vector", 0.3), ("marginals", 0.9), ("marginals", None)):
-        plans = [q.plan_explain(FamilyChoice(), 3, rho, mechanism) for q in (before, after)]
+        options = ExplanationOptions(k=3, rho=rho, mechanism=mechanism)
+        plans = [question.plan_explain(options) for question in (before, after)]
         assert plans[0].key == plans[1].key
         assert plans[0].request == plans[1].request
 

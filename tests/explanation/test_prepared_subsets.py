@@ -11,7 +11,7 @@ import pytest
 import dpxplain as dpx
 from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.explanation.recipes import read
-from dpxplain.phases.prepare_answer import find_prepared
+from dpxplain.phases.prepare_answer import Preparations
 
 SQL = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
 PAIR = ("Married-civ-spouse", "Never-married")
@@ -112,8 +112,8 @@ def test_a_preparation_is_read_rightly_after_the_curator_reordered_the_columns(t
 
 def test_the_cells_are_those_that_were_released(session: dpx.Session, answer: dpx.Answer) -> None:
     dataset, query = session._dataset, answer.statement.query
-    whole = find_prepared(query, dataset.family(query, FamilyChoice()), dataset)
-    part = find_prepared(query, dataset.family(query, FamilyChoice(["sex"])), dataset)
+    whole = Preparations(query, dataset).find(dataset.family(query, FamilyChoice()))
+    part = Preparations(query, dataset).find(dataset.family(query, FamilyChoice(["sex"])))
     assert whole is not None
     assert part is not None
     names = [columns[0] for columns in dataset.family(query, FamilyChoice()).subsets]

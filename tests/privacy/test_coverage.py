@@ -18,6 +18,7 @@ from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.contrast import Contrast
 from dpxplain.phases.answer_query import plan_query
 from dpxplain.phases.assess_question import assess
+from dpxplain.phases.plan import ExplanationOptions
 
 RUNS = 1000
 MOVER_ALLOWANCE = 0.005
@@ -76,7 +77,9 @@ def test_influence_and_rank_intervals_cover(
     owner = _open(SHAPES[shape], 7, tmp_path)
     question = owner.query(f"SELECT g, {aggregate} FROM t GROUP BY g", rho=1.0).why("A", "B")
     confidence, k = 0.9, 3
-    plan = question.plan_explain(FamilyChoice(), k, 0.5, mechanism, confidence, (1, 1, 2)).plan
+    plan = question.plan_explain(
+        ExplanationOptions(FamilyChoice(), k, 0.5, mechanism, confidence, (1, 1, 2))
+    ).plan
     truth = {row["predicate"]: row for row in question.truth().records()}
     predicates = [str(plan.family.predicate(i)) for i in range(plan.family.size)]
     influence = np.array([truth[p]["influence"] for p in predicates])

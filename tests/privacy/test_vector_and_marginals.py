@@ -17,6 +17,7 @@ import dpxplain as dpx
 from dpxplain.explanation.family_choice import FamilyChoice, check_choice, chosen_family
 from dpxplain.model.groups import Groups
 from dpxplain.phases.explain_scored import Scoring, true_scores
+from dpxplain.phases.plan import ExplanationOptions
 from dpxplain.phases.prepare_answer import plan_preparation
 from dpxplain.privacy.calibration import range_quantile
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise, SeededNoise
@@ -112,7 +113,7 @@ def test_one_row_moves_the_scores_by_at_most_what_the_vector_pays_for(
             with _open(table, tmp_path, f"{seed}-{len(table)}") as session:
                 question = session.query(f"SELECT g, {aggregate} FROM t GROUP BY g", rho=1.0).why("A", "B")
                 choice = FamilyChoice(**FAMILIES[family])
-                plan: Any = question.plan_explain(choice, 2, 1.0, "vector").plan
+                plan: Any = question.plan_explain(ExplanationOptions(choice, 2, 1.0, "vector")).plan
                 secret = true_scores(plan.terms, Scoring.of(plan.terms), question._dataset)
                 scores.append(_dense(secret.reveal()))
         largest = max(largest, float(np.linalg.norm(scores[0] - scores[1])))
@@ -133,14 +134,14 @@ def test_opendp_charges_what_was_planned(tmp_path: Any) -> None:
         answer = session.query("SELECT g, AVG(x) FROM t GROUP BY g", rho=1.0)
         question = answer.why("A", "B")
         recorder = question._dataset.noise = _Recorder()
-        vector: Any = question.plan_explain(FamilyChoice(), 2, 0.8, "vector").plan
+        vector: Any = question.plan_explain(ExplanationOptions(FamilyChoice(), 2, 0.8, "vector")).plan
         vector.measure(question._dataset)
         (everything, size), (fresh, k) = recorder.runs
         assert (size, k) == (8, 2)
         assert everything.map(vector.vector.family_sensitivity) == pytest.approx(0.4, rel=1e-8)
         assert fresh.map(vector.vector.fresh_sensitivity) == pytest.approx(0.4, rel=1e-8)
         recorder.runs.clear()
-        marginals: Any = question.plan_explain(FamilyChoice(), 2, 0.8, "marginals").plan
+        marginals: Any = question.plan_explain(ExplanationOptions(FamilyChoice(), 2, 0.8, "marginals")).plan
         plan = marginals.preparation
         plan.measure(question._dataset)
         (counts, cells), (sums, same) = recorder.runs
@@ -256,7 +257,7 @@ def test_noise_a_fifth_too_small_is_caught_by_the_coverage_of_influences(
 ) -> None:
     with _open(_frame(400, 10), tmp_path, "w") as session:
         question = session.query("SELECT g, AVG(x) FROM t GROUP BY g", rho=1.0).why("A", "B")
-        plan: Any = question.plan_explain(FamilyChoice(), 2, 0.5, mechanism, 0.9).plan
+        plan: Any = question.plan_explain(ExplanationOptions(FamilyChoice(), 2, 0.5, mechanism, 0.9)).plan
         family = plan.family
         truth = {row["predicate"]: row["influence"] for row in question.truth().records()}
         question._dataset.noise = source(11)

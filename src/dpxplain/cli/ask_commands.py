@@ -150,6 +150,7 @@ def preview(
     """
     from dpxplain.explanation.family_choice import FamilyChoice
     from dpxplain.phases.explain_answer import PrecisionGoal
+    from dpxplain.phases.plan import ExplanationOptions
     from dpxplain.wire.payloads import preview_payload
 
     words = words or []
@@ -176,7 +177,8 @@ def preview(
             else:
                 _refuse_prices(rho, epsilon, mechanism_options)
                 chosen = FamilyChoice(**family.arguments(place.declared))
-                result = question.plan_for(goal, chosen, k=k, mechanism=mechanism_options.mechanism).preview()
+                asked = ExplanationOptions(chosen, k, mechanism=mechanism_options.mechanism)
+                result = question.plan_for(goal, asked).preview()
         present(result, lambda: preview_payload(result), output.form, notes=output.notes)
 
 

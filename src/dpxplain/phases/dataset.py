@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from dpxplain.engines.engine import Engine, JoinedEngines
 from dpxplain.errors import InternalError
@@ -41,6 +41,8 @@ Progress = Callable[[str], None]
 """Gets a description of the current work, to show it to a person."""
 
 T = TypeVar("T")
+F = TypeVar("F")
+P = TypeVar("P", bound="PlannedRequest")
 Show = Callable[[Released[R]], T]
 """Turns a release into the caller's result."""
 
@@ -88,14 +90,50 @@ class Releaser(Protocol):
     """The one way to a release: find it, or measure it."""
 
     def find_or_measure(
-        self, plan: ReleasePlan[R], request: Request, dataset: OpenDataset, show: Show[R, T], look: Hashable
+        self,
+        plan: ReleasePlan[R],
+        request: Request,
+        dataset: OpenDataset,
+        show: Show[R, T],
+        look: Hashable,
+        found: Released[R] | None = None,
     ) -> T:
         """Finds the release of the identical request, which is free; or reserves, measures and stores it.
 
         `show` turns it into the caller's result, and is rehearsed too. `look` is everything else that `show`
-        depends on.
+        depends on. `found` is the release if it was found before: it is not looked up again, and is shown
+        only if the data are still those of its version.
         """
         ...
+
+
+class PlannedRequest(Protocol):
+    """A request that is planned, and may be stored already."""
+
+    @property
+    def is_stored(self) -> bool: ...
+
+
+class Lookup(Generic[F]):
+    """A stored release, read from the ledger until it is found.
+
+    A release never changes, so what was found is kept, and only the data are checked again. What was not
+    found is looked up again, because somebody may have stored it meanwhile.
+    """
+
+    def __init__(self, dataset: OpenDataset, find: Callable[[], F | None]) -> None:
+        self.found: F | None = None
+        """What was found so far, without looking again."""
+        self._dataset = dataset
+        self._find = find
+
+    def find(self) -> F | None:
+        """The stored release; None if there is none yet."""
+        if self.found is None:
+            self.found = self._find()
+        else:
+            self._dataset.check_data()
+        return self.found
 
 
 @dataclass
@@ -173,9 +211,19 @@ class OpenDataset:
             return Released(plan.read(stored[1]), stored[0], free=True)
 
     def find_or_measure(
-        self, plan: ReleasePlan[R], request: Request, show: Show[R, T], look: Hashable = None
+        self,
+        plan: ReleasePlan[R],
+        request: Request,
+        show: Show[R, T],
+        look: Hashable = None,
+        found: Released[R] | None = None,
     ) -> T:
-        return self.releaser.find_or_measure(plan, request, self, show, look)
+        return self.releaser.find_or_measure(plan, request, self, show, look, found)
+
+    def check_data(self) -> None:
+        """Raises if the data at hand are no longer those of the declared version."""
+        if self.version_check is not None:
+            self.version_check.check()
 
     def is_rehearsed(self, kind: Hashable) -> bool:
         """Whether a kind of request was rehearsed."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,17 +18,16 @@ from dpxplain.errors import ExplanationError
 from dpxplain.model.budget import LARGEST_RHO
 from dpxplain.model.hardening import plain
 from dpxplain.model.release import ExplanationLine
-from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_marginals import MarginalsExplanation, plan_marginals
 from dpxplain.phases.explain_scored import (
     OneShotExplanation,
-    Split,
     VectorExplanation,
+    check_shares,
     plan_one_shot,
     plan_vector,
 )
-from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms
-from dpxplain.phases.prepare_answer import find_prepared
+from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms, Split
+from dpxplain.phases.prepare_answer import StoredPreparation
 from dpxplain.privacy.calibration import (
     gaussian_scale,
     rank_probes,
@@ -43,18 +43,27 @@ MECHANISMS = ("one-shot", "vector", "marginals")
 _Plan = OneShotExplanation | VectorExplanation | MarginalsExplanation
 
 
+def may_be_prepared(mechanism: str) -> bool:
+    """Whether a mechanism reads stored preparations, so that they must be found before it is planned."""
+    return mechanism in ("auto", "marginals")
+
+
 def plan_explanation(
     terms: ExplanationTerms,
-    dataset: OpenDataset,
+    stored: StoredPreparation | None,
     mechanism: str = "auto",
     split: Split = DEFAULT_SPLIT,
     lower_share: float = LOWER_SHARE,
 ) -> ExplanationPlan:
-    """Calibrate the mechanism, or for `auto` all of them, and take the best; reads no data."""
+    """Calibrate the mechanism, or for `auto` take the best; reads nothing.
+
+    `stored` is the preparation that was found for these conditions; None if there is none, or if it does not
+    matter.
+    """
     planners: dict[str, Callable[[], _Plan]] = {
         "one-shot": lambda: plan_one_shot(terms, split, lower_share),
         "vector": lambda: plan_vector(terms),
-        "marginals": lambda: plan_marginals(terms, dataset),
+        "marginals": lambda: plan_marginals(terms, stored),
     }
     if isinstance(mechanism, str) and mechanism in planners:
         if mechanism != "one-shot" and plain(lower_share) != LOWER_SHARE:
@@ -68,22 +77,26 @@ def plan_explanation(
             f"There is no mechanism {mechanism!r}.",
             remedy=f"Choose auto or one of: {', '.join(MECHANISMS)}.",
         )
-    one_shot = planners["one-shot"]()
-    shares = one_shot.split, one_shot.lower_share
+    shares = check_shares(terms, split, lower_share)
     if shares != (DEFAULT_SPLIT, LOWER_SHARE) or terms.sensitivity == "paper":
-        return replace(one_shot, reason="chosen automatically: no other mechanism has these options")
-    plans = [one_shot]
-    for other in ("vector", "marginals"):
-        try:
-            plan = planners[other]()
-        except ExplanationError:  # the family is too large, or ρ too small, for it
-            continue
-        if plan.rho == 0.0:
-            return replace(plan, reason="prepared before")
-        if not isinstance(plan, MarginalsExplanation) or plan.preparation.cells <= MOST_CELLS_UNASKED:
-            plans.append(plan)
+        only = plan_one_shot(terms, split, lower_share)
+        return replace(only, reason="chosen automatically: no other mechanism has these options")
+    marginals: MarginalsExplanation | None = None
+    vector: VectorExplanation | None = None
+    with suppress(ExplanationError):  # the family is too large, or ρ too small, for it
+        marginals = plan_marginals(terms, stored)
+    if marginals is not None and marginals.stored is not None:
+        return replace(marginals, reason="prepared before")
+    with suppress(ExplanationError):
+        vector = plan_vector(terms)
+    plans: list[_Plan] = [plan_one_shot(terms, split, lower_share)]
+    if vector is not None:
+        plans.append(vector)
+    if marginals is not None and marginals.preparation.cells <= MOST_CELLS_UNASKED:
+        plans.append(marginals)
     why = "it predicts the narrowest table" if len(plans) > 1 else "the others are too large for this request"
-    return replace(min(plans, key=lambda plan: plan.imprecision), reason=f"chosen automatically: {why}")
+    priced = [replace(plan, reason=f"chosen automatically: {why}") for plan in plans]
+    return min(priced, key=lambda plan: plan.imprecision)
 
 
 _BARELY = 1e-9  # ρ; less than any preparation costs
@@ -102,7 +115,7 @@ class PrecisionGoal:
 def plan_for(
     goal: PrecisionGoal,
     terms: ExplanationTerms,
-    dataset: OpenDataset,
+    stored: StoredPreparation | None,
     relative_to: float | None,
     mechanism: str = "auto",
 ) -> ExplanationPlan:
@@ -115,11 +128,11 @@ def plan_for(
                 remedy="Pass a number such as 0.02. If the gap is too noisy, first repeat the query with a "
                 "larger budget.",
             )
-        plans.append(rho_for_margin(terms, dataset, goal.relative * relative_to, mechanism))
+        plans.append(rho_for_margin(terms, stored, goal.relative * relative_to, mechanism))
     if goal.ranks is not None:
-        plans.append(rho_for_ranks(terms, dataset, goal.ranks))
+        plans.append(rho_for_ranks(terms, stored, goal.ranks))
     if goal.precision is not None:
-        plans.append(rho_for_precision(terms, dataset, goal.precision, mechanism))
+        plans.append(rho_for_precision(terms, stored, goal.precision, mechanism))
     if not plans:
         raise ExplanationError(
             "You named no precision.", remedy="Pass relative=0.02, ranks=3 or precision=0.9."
@@ -128,31 +141,31 @@ def plan_for(
 
 
 def rho_for_margin(
-    terms: ExplanationTerms, dataset: OpenDataset, margin: float, mechanism: str = "auto"
+    terms: ExplanationTerms, stored: StoredPreparation | None, margin: float, mechanism: str = "auto"
 ) -> ExplanationPlan:
     """The cheapest plan whose influence intervals are predicted within ± margin."""
     margin = plain(margin)
-    return _cheapest(terms, dataset, mechanism, lambda plan: plan.influence_margin / margin)
+    return _cheapest(terms, stored, mechanism, lambda plan: plan.influence_margin / margin)
 
 
-def rho_for_ranks(terms: ExplanationTerms, dataset: OpenDataset, width: int) -> ExplanationPlan:
+def rho_for_ranks(terms: ExplanationTerms, stored: StoredPreparation | None, width: int) -> ExplanationPlan:
     """The cheapest preparation whose k rank intervals are predicted to span at most `width` on average.
 
     Needs influences that are released already: an earlier, cheaper preparation of the same answer.
     """
     width = plain(width)
-    lines = _released_lines(terms, dataset, terms.family.size, "How wide ranks will be")
+    lines = _released_lines(terms, stored, terms.family.size, "How wide ranks will be")
     influence = np.array([line.influence for line in lines])
 
     def excess(plan: ExplanationPlan) -> float:
         near = np.abs(influence[: terms.k, None] - influence[None, :]) <= plan.rank_resolution
         return (float(near.sum(axis=1).mean()) - 1.0) / max(width, 1e-9)
 
-    return _cheapest(terms, dataset, "marginals", excess)
+    return _cheapest(terms, stored, "marginals", excess)
 
 
 def rho_for_precision(
-    terms: ExplanationTerms, dataset: OpenDataset, precision: float, mechanism: str = "auto"
+    terms: ExplanationTerms, stored: StoredPreparation | None, precision: float, mechanism: str = "auto"
 ) -> ExplanationPlan:
     """The cheapest plan that leaves at most the share 1 − precision of the k shown outside the true k.
 
@@ -168,22 +181,22 @@ def rho_for_precision(
             "true top k.",
         )
     wrong = math.floor(terms.k * (1 - precision) + 1e-9)
-    lines = _released_lines(terms, dataset, terms.family.size, "How many of the true k will be shown")
+    lines = _released_lines(terms, stored, terms.family.size, "How many of the true k will be shown")
     terms = replace(terms, distinct=False)
     doubtful = sum(line.rank[1] > terms.k for line in lines[: terms.k])
     rivals = sum(line.rank[0] <= terms.k for line in lines[terms.k :])
     if min(doubtful, rivals) <= wrong:
-        return plan_marginals(replace(terms, rho=_BARELY), dataset)
+        return plan_marginals(replace(terms, rho=_BARELY), stored)
     influence = [line.influence for line in lines]
     cheapest = _cheapest(
         terms,
-        dataset,
+        stored,
         mechanism,
         lambda plan: 1.0 if most_wrong(influence, terms.k, plan.shortfall) <= wrong else 2.0,
     )
     if mechanism not in ("auto", "marginals"):
         return cheapest
-    prepared = plan_marginals(replace(terms, rho=cheapest.rho), dataset)
+    prepared = plan_marginals(replace(terms, rho=cheapest.rho), stored)
     return prepared if prepared.rho == 0.0 else cheapest
 
 
@@ -205,22 +218,21 @@ def most_wrong(influence: Sequence[float], k: int, shortfall: float) -> int:
 
 
 def _released_lines(
-    terms: ExplanationTerms, dataset: OpenDataset, k: int, unknown: str
+    terms: ExplanationTerms, stored: StoredPreparation | None, k: int, unknown: str
 ) -> tuple[ExplanationLine, ...]:
-    """The k highest influences by an earlier preparation; raises if there is none."""
-    prepared = find_prepared(terms.query, terms.family, dataset)
-    if prepared is None:
+    """The k highest influences by the stored preparation; raises if there is none."""
+    if stored is None:
         raise ExplanationError(
             f"{unknown} depends on how close the influences are, which is not known yet.",
             remedy="First prepare the answer with a small budget, for example answer.prepare(rho=0.01).",
         )
-    whole = replace(terms, k=k, rho=prepared.worth, distinct=False)
-    return plan_marginals(whole, dataset).read(prepared.release).lines
+    whole = replace(terms, k=k, rho=stored.worth, distinct=False)
+    return plan_marginals(whole, stored).read(stored.release).lines
 
 
 def _cheapest(
     terms: ExplanationTerms,
-    dataset: OpenDataset,
+    stored: StoredPreparation | None,
     mechanism: str,
     excess: Callable[[ExplanationPlan], float],
 ) -> ExplanationPlan:
@@ -228,7 +240,7 @@ def _cheapest(
 
     def plan(rho: float) -> ExplanationPlan:
         # Priced as if nothing were stored: a plan that is free already tells no price.
-        priced = plan_explanation(replace(terms, rho=rho), dataset, mechanism)
+        priced = plan_explanation(replace(terms, rho=rho), stored, mechanism)
         return replace(priced, stored=None) if isinstance(priced, MarginalsExplanation) else priced
 
     low, high = 1e-9, 1e4

@@ -142,10 +142,6 @@ class CustomPlan:
             (self.rho, self.confidence, self.rows, self.shares.identity),
         )
 
-    def is_stored(self, dataset: OpenDataset) -> bool:
-        """Whether it would cost nothing, because the identical request is released already."""
-        return dataset.find(self) is not None
-
     @property
     def shape(self) -> Hashable:
         """Includes every value that the influence uses, not its address, which may be reused later."""

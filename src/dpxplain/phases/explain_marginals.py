@@ -29,7 +29,6 @@ from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms
 from dpxplain.phases.prepare_answer import (
     Preparation,
     StoredPreparation,
-    find_prepared,
     plan_preparation,
 )
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval
@@ -120,15 +119,24 @@ class MarginalsExplanation(ExplanationPlan):
     def key(self, dataset: OpenDataset) -> str:
         return self.preparation.key(dataset)
 
-    def is_stored(self, dataset: OpenDataset) -> bool:
-        return self.stored is not None
+    def find(self, dataset: OpenDataset) -> Released[PreparedRelease] | None:
+        """The preparation that was found when this was planned."""
+        return None if self.stored is None else Released(self.stored.release, self.stored.entry, free=True)
 
-    def explain(self, dataset: OpenDataset, request: Request, show: Show[ExplanationRelease, T]) -> T:
+    def explain(
+        self,
+        dataset: OpenDataset,
+        request: Request,
+        show: Show[ExplanationRelease, T],
+        found: Released[PreparedRelease] | None = None,
+    ) -> T:
         def show_table(prepared: Released[PreparedRelease]) -> T:
             return show(Released(self.read(prepared.value), prepared.entry, prepared.free))
 
-        if self.stored:
-            return show_table(Released(self.stored.release, self.stored.entry, free=True))
+        found = found or self.find(dataset)
+        if found is not None:
+            dataset.check_data()
+            return show_table(found)
         terms = self.terms
         look = (len(terms.contrast.groups), terms.k, terms.distinct, terms.ratio is None)
         preparing = request.only("answer", "of", "rho", "family")
@@ -296,14 +304,14 @@ def shifted_ratio(value: float, above: Interval, below: Interval) -> Interval:
     return value + min(quotients), value + max(quotients)
 
 
-def plan_marginals(terms: ExplanationTerms, dataset: OpenDataset) -> MarginalsExplanation:
+def plan_marginals(terms: ExplanationTerms, stored: StoredPreparation | None) -> MarginalsExplanation:
+    """Plans to read the `stored` preparation if it is precise enough, and otherwise to make one."""
     if terms.sensitivity == "paper":
         raise ExplanationError(
             "The marginals mechanism is not in the paper, so it has no published sensitivity.",
             remedy="Use mechanism='one-shot' with sensitivity='paper'.",
         )
-    preparation = plan_preparation(terms.query, terms.family, terms.answer, dataset.schema, terms.rho)
-    stored = find_prepared(terms.query, terms.family, dataset)
+    preparation = plan_preparation(terms.query, terms.family, terms.answer, terms.family.schema, terms.rho)
     # A higher price than was paid asks for more precision than is stored.
     usable = stored is not None and stored.worth >= terms.rho
     return MarginalsExplanation(terms, preparation, stored if usable else None)

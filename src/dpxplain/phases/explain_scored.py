@@ -29,9 +29,9 @@ from dpxplain.model.confidential import Confidential
 from dpxplain.model.contrast import Contrast
 from dpxplain.model.hardening import plain_number, plain_numbers
 from dpxplain.model.query import Query, query_shape
-from dpxplain.model.release import ExplanationLine, ExplanationRelease
+from dpxplain.model.release import ExplanationLine, ExplanationRelease, Released
 from dpxplain.phases.dataset import OpenDataset, Show, T
-from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms
+from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms, Split
 from dpxplain.privacy.calibration import LARGEST_SCALE, two_sided_quantile
 from dpxplain.privacy.mechanisms.noise import NoiseSource
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT, OneShotPlan, Selected, select_and_measure
@@ -40,7 +40,6 @@ from dpxplain.privacy.mechanisms.scores import FamilyScores
 from dpxplain.privacy.mechanisms.vector import VectorPlan, release_vector
 from dpxplain.privacy.sensitivity import SCORE_GRID, SCORE_SLACK, family_sensitivity, influence_sensitivity
 
-Split = tuple[float, float, float]
 _LEAST_SHARE = 1e-6  # of either rank bound: a part that rounds to nothing would not be paid for
 LARGEST_VECTOR = 1_000_000  # every predicate is released, so each needs a noise draw
 
@@ -156,11 +155,17 @@ class ScoredPlan(ExplanationPlan):
     def lines(self, release: ExplanationRelease) -> tuple[ExplanationLine, ...]:
         return fold_implied(self.family, release.lines) if self.terms.distinct else release.lines
 
-    def is_stored(self, dataset: OpenDataset) -> bool:
-        return dataset.find(self) is not None
+    def find(self, dataset: OpenDataset) -> Released[ExplanationRelease] | None:
+        return dataset.find(self)
 
-    def explain(self, dataset: OpenDataset, request: Request, show: Show[ExplanationRelease, T]) -> T:
-        return dataset.find_or_measure(self, request, show)
+    def explain(
+        self,
+        dataset: OpenDataset,
+        request: Request,
+        show: Show[ExplanationRelease, T],
+        found: Released[ExplanationRelease] | None = None,
+    ) -> T:
+        return dataset.find_or_measure(self, request, show, found=found)
 
 
 @dataclass(frozen=True)
@@ -207,9 +212,8 @@ class OneShotExplanation(ScoredPlan):
         return select_and_measure(scores, self.one_shot, self.confidence, noise, repeated_by)
 
 
-def plan_one_shot(
-    terms: ExplanationTerms, split: Split = DEFAULT_SPLIT, lower_share: float = LOWER_SHARE
-) -> OneShotExplanation:
+def check_shares(terms: ExplanationTerms, split: Split, lower_share: float) -> tuple[Split, float]:
+    """The split of ρ and the lower share as plain numbers; raises if one-shot cannot use them."""
     shares = usable_split(split)
     if shares is None:
         raise ExplanationError(
@@ -229,6 +233,13 @@ def plan_one_shot(
             f"Comparing each of {terms.k:,} conditions with all {terms.family.size:,} takes too long.",
             remedy="Use a smaller k, fewer conditions, or distinct=False.",
         )
+    return shares, lower
+
+
+def plan_one_shot(
+    terms: ExplanationTerms, split: Split = DEFAULT_SPLIT, lower_share: float = LOWER_SHARE
+) -> OneShotExplanation:
+    shares, lower = check_shares(terms, split, lower_share)
     scoring = Scoring.of(terms)
     one_shot = OneShotPlan.share(
         k=terms.k,

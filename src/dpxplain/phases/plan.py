@@ -3,26 +3,46 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.family import Family
+from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.budget import check_rho
 from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Request, Spend
 from dpxplain.model.contrast import Contrast, Ratio
 from dpxplain.model.hardening import plain, plain_number, plain_numbers
 from dpxplain.model.query import Query
-from dpxplain.model.release import AnswerRelease, ExplanationLine, ExplanationRelease
+from dpxplain.model.release import AnswerRelease, ExplanationLine, ExplanationRelease, Released
 from dpxplain.model.schema import AggregateKind, Schema
 from dpxplain.phases.assess_question import Assessment
 from dpxplain.phases.dataset import OpenDataset, Show, T
 from dpxplain.privacy.intervals import check_asked_confidence
+from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
+from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE
 from dpxplain.privacy.sensitivity import Neighbours
 
 LARGEST_LAYOUT = 400_000_000  # groups × predicates; fixed, as running out of memory may tell about data
 SensitivityChoice = Literal["tight", "paper"]
+Split = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class ExplanationOptions:
+    """What an explanation is asked with, as the arguments of `Question.explain` say it; not yet checked."""
+
+    choice: FamilyChoice = field(default_factory=FamilyChoice)
+    k: int = 5
+    rho: float | None = None
+    mechanism: str = "auto"
+    confidence: float | None = None  # None: the question's
+    split: Split | Literal["best"] = DEFAULT_SPLIT
+    sensitivity: SensitivityChoice = "tight"
+    distinct: bool | None = None  # None: if conditions have several columns
+    lower_share: float = LOWER_SHARE
+    epsilon: float | None = None  # the price, in place of ρ
 
 
 @dataclass(frozen=True)
@@ -221,13 +241,22 @@ class ExplanationPlan(ABC):
         """Identity of the release that it needs."""
 
     @abstractmethod
-    def is_stored(self, dataset: OpenDataset) -> bool:
-        """Whether it would cost nothing, because what it needs is released already."""
+    def find(self, dataset: OpenDataset) -> Released[Any] | None:
+        """The stored release that it would be read from, at no cost: its table, or a preparation."""
 
     def lines(self, release: ExplanationRelease) -> tuple[ExplanationLine, ...]:
         """The lines of the table, each with the conditions folded under it."""
         return release.lines
 
     @abstractmethod
-    def explain(self, dataset: OpenDataset, request: Request, show: Show[ExplanationRelease, T]) -> T:
-        """Shows the explanation from what is stored, which is free; or reserves, measures and stores it."""
+    def explain(
+        self,
+        dataset: OpenDataset,
+        request: Request,
+        show: Show[ExplanationRelease, T],
+        found: Released[Any] | None = None,
+    ) -> T:
+        """Shows the explanation from what is stored, which is free; or reserves, measures and stores it.
+
+        `found` is what `find` returned, if it was called before.
+        """

@@ -168,31 +168,55 @@ class StoredPreparation:
     """The ρ that preparing only these parts would have cost, for the same noise."""
 
 
-def find_prepared(query: Query, family: Family, dataset: OpenDataset) -> StoredPreparation | None:
-    """The most precise stored preparation of this query that has all parts of the family."""
-    best: tuple[float, Entry, Family] | None = None
-    wanted_parts = _columns(family)
-    for entry in dataset.ledger.preparations(dataset.name, preparation_subject(query, dataset)):
-        prepared = _prepared_family(query, family, entry, dataset)
-        if prepared is None or not wanted_parts.keys() <= _columns(prepared).keys():
-            continue
-        # Noise grows with √(parts / ρ), so fewer parts could have had the same noise for less.
-        worth = entry.rho * len(family.parts) / len(prepared.parts)
-        if best is None or worth > best[0]:
-            best = worth, entry, prepared
-    stored = None if best is None else dataset.ledger.get(dataset.name, best[1].id)
-    if best is None or stored is None:
-        return None
-    worth, entry, prepared = best
-    places = _columns(prepared)
-    parts = [places[name] for name in wanted_parts]
-    orders = {
-        number: _cell_order(part, stored_part)
-        for number, part in zip(parts, family.parts, strict=True)
-        if (stored_part := prepared.parts[number]).columns != part.columns
-    }
-    release = PreparedRelease.from_json(stored[1])
-    return StoredPreparation(release.only(parts, Groups.of(query, dataset.schema).size, orders), entry, worth)
+class Preparations:
+    """The stored preparations of one query.
+
+    Each `find` lists them again, because somebody may have stored a more precise one. The release found last
+    is kept, because releases never change and may be large.
+    """
+
+    def __init__(self, query: Query, dataset: OpenDataset) -> None:
+        self._query = query
+        self._dataset = dataset
+        self._kept: tuple[Entry, PreparedRelease] | None = None
+
+    def find(self, family: Family) -> StoredPreparation | None:
+        """The most precise stored preparation that has all parts of the family."""
+        query, dataset = self._query, self._dataset
+        best: tuple[float, Entry, Family] | None = None
+        wanted_parts = _columns(family)
+        for entry in dataset.ledger.preparations(dataset.name, preparation_subject(query, dataset)):
+            prepared = _prepared_family(query, family, entry, dataset)
+            if prepared is None or not wanted_parts.keys() <= _columns(prepared).keys():
+                continue
+            # Noise grows with √(parts / ρ), so fewer parts could have had the same noise for less.
+            worth = entry.rho * len(family.parts) / len(prepared.parts)
+            if best is None or worth > best[0]:
+                best = worth, entry, prepared
+        release = None if best is None else self._release(best[1])
+        if best is None or release is None:
+            return None
+        worth, entry, prepared = best
+        places = _columns(prepared)
+        parts = [places[name] for name in wanted_parts]
+        orders = {
+            number: _cell_order(part, stored_part)
+            for number, part in zip(parts, family.parts, strict=True)
+            if (stored_part := prepared.parts[number]).columns != part.columns
+        }
+        groups = Groups.of(query, dataset.schema).size
+        return StoredPreparation(release.only(parts, groups, orders), entry, worth)
+
+    def _release(self, entry: Entry) -> PreparedRelease | None:
+        kept = self._kept
+        if kept is not None and kept[0].id == entry.id:
+            return kept[1]
+        stored = self._dataset.ledger.get(self._dataset.name, entry.id)
+        if stored is None:
+            return None
+        release = PreparedRelease.from_json(stored[1])
+        self._kept = entry, release
+        return release
 
 
 def _prepared_family(query: Query, family: Family, entry: Entry, dataset: OpenDataset) -> Family | None:

@@ -42,8 +42,17 @@ class LocalReleaser:
         self._locks = locks or KeyedLocks()
 
     def find_or_measure(
-        self, plan: ReleasePlan[R], request: Request, dataset: OpenDataset, show: Show[R, T], look: Hashable
+        self,
+        plan: ReleasePlan[R],
+        request: Request,
+        dataset: OpenDataset,
+        show: Show[R, T],
+        look: Hashable,
+        found: Released[R] | None = None,
     ) -> T:
+        if found is not None:
+            dataset.check_data()
+            return show(found)
         return show(self._find_or_measure(plan, request, dataset, show, look))
 
     def _find_or_measure(
@@ -167,9 +176,17 @@ class StoredReleaser:
         self._refusal = refusal
 
     def find_or_measure(
-        self, plan: ReleasePlan[R], request: Request, dataset: OpenDataset, show: Show[R, T], look: Hashable
+        self,
+        plan: ReleasePlan[R],
+        request: Request,
+        dataset: OpenDataset,
+        show: Show[R, T],
+        look: Hashable,
+        found: Released[R] | None = None,
     ) -> T:
-        stored = dataset.find(plan)
+        if found is not None:
+            dataset.check_data()
+        stored = found or dataset.find(plan)
         if stored is None:
             raise self._refusal()
         return show(stored)

@@ -25,8 +25,8 @@ from dpxplain.phases.explain_marginals import released_groups
 from dpxplain.phases.plan import ExplanationTerms
 from dpxplain.phases.prepare_answer import (
     Preparation,
+    Preparations,
     StoredPreparation,
-    find_prepared,
     plan_preparation,
 )
 from dpxplain.privacy.intervals import NoisyMean
@@ -123,9 +123,18 @@ class StoryPlan:
         group = NoisyMean(total, TYPICAL_ROWS, noise.total_scale, noise.count_scale, low, high)
         return rows, expected_mean_gap_margin(np.array(weights), group, self._failure(last))
 
-    def run(self, dataset: OpenDataset, request: Request | None) -> ReleasedStory:
-        """Reads the story from stored preparations, which is free; or first reserves, measures and stores."""
+    def run(
+        self,
+        dataset: OpenDataset,
+        request: Request | None,
+        found: Released[PreparedRelease] | None = None,
+    ) -> ReleasedStory:
+        """Reads the story from stored preparations, which is free; or first reserves, measures and stores.
+
+        `found` is the release of `preparation`, if it was found before.
+        """
         if self.stored:
+            dataset.check_data()
             # Levels may share an entry, whose price was paid once.
             entries = tuple({part.entry.id: part.entry for part in self.stored}.values())
             return self._told([part.release for part in self.stored], entries, free=True)
@@ -138,7 +147,7 @@ class StoryPlan:
             return self._told(levels, (prepared.entry,), prepared.free)
 
         look = ("story", len(self.terms.contrast.groups))
-        return dataset.find_or_measure(preparation, request, tell, look)
+        return dataset.find_or_measure(preparation, request, tell, look, found)
 
     def _told(
         self, levels: Sequence[PreparedRelease], entries: tuple[Entry, ...], free: bool
@@ -229,7 +238,12 @@ def children(family: Family, codes: Codes) -> Iterator[tuple[int, Codes]]:
 
 
 def plan_story(
-    terms: ExplanationTerms, dataset: OpenDataset, choice: FamilyChoice, levels: int | None, rho: float | None
+    terms: ExplanationTerms,
+    dataset: OpenDataset,
+    preparations: Preparations,
+    choice: FamilyChoice,
+    levels: int | None,
+    rho: float | None,
 ) -> StoryPlan:
     """Finds stored preparations, or plans a new one; reads no data. `terms` are of the first level."""
     most = min(MOST_LEVELS, len(terms.family.parts))
@@ -244,11 +258,12 @@ def plan_story(
         return dataset.family(query, replace(choice, conjuncts=number, nested=nested))
 
     if rho is None:
-        return _prepared_story(terms, dataset, family, range(1, (levels or most) + 1), needs_all=bool(levels))
+        numbers = range(1, (levels or most) + 1)
+        return _prepared_story(terms, preparations, family, numbers, needs_all=bool(levels))
     depth = levels or min(USUAL_LEVELS, most)
     families, whole = tuple(family(number + 1) for number in range(depth)), family(depth, nested=True)
     preparation = plan_preparation(query, whole, terms.answer, dataset.schema, rho)
-    stored = [find_prepared(query, level, dataset) for level in families]
+    stored = [preparations.find(level) for level in families]
     known = tuple(
         part
         for part, level in zip(stored, families, strict=True)
@@ -260,7 +275,7 @@ def plan_story(
 
 def _prepared_story(
     terms: ExplanationTerms,
-    dataset: OpenDataset,
+    preparations: Preparations,
     family: Callable[[int], Family],
     levels: Iterable[int],
     *,
@@ -274,7 +289,7 @@ def _prepared_story(
             level = family(number)
         except ExplanationError:  # more conjunctions than are handled, so nobody prepared them
             break
-        if (prepared := find_prepared(terms.query, level, dataset)) is None:
+        if (prepared := preparations.find(level)) is None:
             break
         families.append(level)
         stored.append(prepared)

@@ -153,8 +153,15 @@ class RemoteReleaser:
         self._ledger = ledger
 
     def find_or_measure(
-        self, plan: ReleasePlan[R], request: Request, dataset: OpenDataset, show: Show[R, T], look: Hashable
+        self,
+        plan: ReleasePlan[R],
+        request: Request,
+        dataset: OpenDataset,
+        show: Show[R, T],
+        look: Hashable,
+        found: Released[R] | None = None,
     ) -> T:
+        """Asks the server even if the release was `found` before: only the server can check the data."""
         charge = plan.charge(dataset, request)
         if request.body is None:
             raise BadRequest(

@@ -59,7 +59,7 @@ class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, Answ
     def __init__(
         self,
         statement: Statement,
-        released: Released[AnswersRelease] | Released[AnswerRelease],
+        released: Released[AnswersRelease | AnswerRelease],
         dataset: OpenDataset,
         *,
         confidence: float,

@@ -13,6 +13,7 @@ from dpxplain.model.release import Released
 from dpxplain.model.unknown_column import DiscoveredValue, DiscoveryRelease
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.discover_values import (
+    DiscoveryPlan,
     check_delta,
     check_share,
     discovery_key,
@@ -21,6 +22,7 @@ from dpxplain.phases.discover_values import (
 )
 from dpxplain.privacy.normal import normal_quantile
 from dpxplain.results.base import ReleasedRows
+from dpxplain.results.planned import Planned
 from dpxplain.results.preview import Price
 
 
@@ -85,27 +87,29 @@ class DiscoveryPreview(Displayed, Tabular):
         ]
 
 
-class PlannedDiscovery(Frozen):
+class PlannedDiscovery(Planned[DiscoveryRelease, Discovery]):
     """A discovery, planned and not yet paid for."""
 
+    plan: DiscoveryPlan
+
     def __init__(self, column: str, rho: float, delta: float | None, dataset: OpenDataset) -> None:
-        self.plan = plan_discovery(dataset, column, rho, delta)
-        body = {"column": column, "rho": rho, "delta": self.plan.delta}
-        self.request = Request(f"discover {column}", body)
-        self._dataset = dataset
+        plan = plan_discovery(dataset, column, rho, delta)
+        body = {"column": column, "rho": rho, "delta": plan.delta}
+        super().__init__(plan, Request(f"discover {column}", body), dataset)
         self.freeze()
+
+    def show(self, released: Released[DiscoveryRelease]) -> Discovery:
+        return Discovery(self.plan.column, released, self.plan.spends)
 
     @property
     def key(self) -> str:
         """Identity of the request, the same for every attempt."""
         return discovery_key(self.plan.schema, self.plan.column, getattr(self._dataset.noise, "seed", None))
 
-    def find(self) -> Discovery | None:
+    def _find(self) -> Released[DiscoveryRelease] | None:
         """The stored discovery, whatever its price was; None if no attempt has found values. Free."""
-        stored = self._dataset.find(self.plan)
-        if stored is None or not stored.value.values:
-            return None
-        return Discovery(self.plan.column, stored, self.plan.spends)
+        stored = super()._find()
+        return stored if stored is not None and stored.value.values else None
 
     def check(self, *, only_share: bool = False) -> None:
         """Raises, before any charge, if the column is discovered already or if less δ is left than asked for.
@@ -125,7 +129,7 @@ class PlannedDiscovery(Frozen):
             check_share(dataset, plan)
 
     def preview(self) -> DiscoveryPreview:
-        is_stored = self.find() is not None
+        is_stored = self.is_stored
         if not is_stored:
             self.check()
         price = Price.of(self.plan, self._dataset, free=is_stored)
@@ -133,9 +137,7 @@ class PlannedDiscovery(Frozen):
         return DiscoveryPreview(price, plan.column, plan.delta, plan.threshold, plan.scale)
 
     def run(self, dataset: OpenDataset | None = None) -> Discovery:
-        """Finds the stored result or measures it, in the planned data set or another caller's view of it."""
-        if self.find() is None:
+        """Finds the stored result or measures it, in the planned data set or the same caller's view of it."""
+        if not self.is_stored:
             self.check()
-        return (dataset or self._dataset).find_or_measure(
-            self.plan, self.request, lambda released: Discovery(self.plan.column, released, self.plan.spends)
-        )
+        return super().run(dataset)

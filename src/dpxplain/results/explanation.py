@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,13 +22,14 @@ from dpxplain.model.hardening import Frozen
 from dpxplain.model.predicate import FilterPredicate, Predicate
 from dpxplain.model.query import filter_columns
 from dpxplain.model.release import ExplanationLine, ExplanationRelease, FoldedLine, Released
-from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.dataset import Lookup, OpenDataset
 from dpxplain.phases.explain_custom import CustomPlan, CustomRelease, plan_custom
-from dpxplain.phases.plan import ExplanationPlan
+from dpxplain.phases.plan import ExplanationOptions, ExplanationPlan
 from dpxplain.privacy.intervals import Interval
 from dpxplain.results.asked_question import AskedQuestion
 from dpxplain.results.base import ReleasedRows, Row, Truth, require_curator
-from dpxplain.results.preview import ExplanationPreview
+from dpxplain.results.planned import Planned
+from dpxplain.results.preview import CustomPreview, ExplanationPreview, Price
 from dpxplain.words.conditions import condition_label, condition_phrase
 from dpxplain.words.declarations import Counting
 from dpxplain.words.explanations import (
@@ -366,6 +368,7 @@ class PlannedExplanation(Frozen):
         self.plan = plan
         self.request = request
         self._dataset = dataset
+        self._lookup = Lookup(dataset, partial(plan.find, dataset))
         self.freeze()
 
     @property
@@ -373,11 +376,17 @@ class PlannedExplanation(Frozen):
         """Identity of the request."""
         return self.plan.key(self._dataset)
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether it would cost nothing, because what it needs is released already."""
+        return self._lookup.find() is not None
+
     def preview(self) -> ExplanationPreview:
-        return ExplanationPreview.of(self.plan, self.question, self._dataset)
+        price = Price.of(self.plan, self._dataset, free=self.is_stored)
+        return ExplanationPreview.of(self.plan, self.question, price)
 
     def run(self, dataset: OpenDataset | None = None) -> Explanation:
-        """Finds the stored result or measures it, in the planned data set or another caller's view of it."""
+        """Finds the stored result or measures it, in the planned data set or the same caller's view of it."""
         dataset = (dataset or self._dataset).joining(self._dataset.schema.joined)
         body = self.request.body or {}
         return self.plan.explain(
@@ -386,6 +395,7 @@ class PlannedExplanation(Frozen):
             lambda released: Explanation(
                 self._sharpened(released), self.plan, released, dataset, request=body
             ),
+            self._lookup.found,
         )
 
     def _sharpened(self, released: Released[ExplanationRelease]) -> AskedQuestion:
@@ -439,29 +449,45 @@ class CustomExplanation(Displayed, PredicateRows[CustomRelease, CustomRow]):
         ]
 
 
+class PlannedCustomExplanation(Planned[CustomRelease, CustomExplanation]):
+    """An explanation by a custom influence, planned and not yet paid for."""
+
+    plan: CustomPlan
+
+    def __init__(self, question: AskedQuestion, plan: CustomPlan, dataset: OpenDataset) -> None:
+        super().__init__(plan, Request(question.text), dataset)
+        self.question = question
+        self.freeze()
+
+    def show(self, released: Released[CustomRelease]) -> CustomExplanation:
+        return CustomExplanation(self.question, self.plan, released)
+
+    def preview(self) -> CustomPreview:
+        price = Price.of(self.plan, self._dataset, free=self.is_stored)
+        return CustomPreview.of(self.plan, self.question.text, price)
+
+
 def plan_by(
     influence: CustomInfluence,
     question: AskedQuestion,
     family: Family,
     dataset: OpenDataset,
-    *,
-    k: int,
-    rho: float | None,
-    confidence: float | None,
-) -> CustomPlan:
-    """The plan for an explanation by a custom influence, which always has a price."""
-    if rho is None:
+    options: ExplanationOptions,
+) -> PlannedCustomExplanation:
+    """Plans an explanation by a custom influence, which always has a price."""
+    if options.rho is None:
         raise ExplanationError(
             "A prepared answer does not cover custom influence functions, so this needs a price.",
             remedy="Pass rho=0.5.",
         )
-    return plan_custom(
+    plan = plan_custom(
         dataset,
         question.answer.statement.query,
         question.contrast,
         family,
         influence,
-        k,
-        rho,
-        question.confidence if confidence is None else confidence,
+        options.k,
+        options.rho,
+        question.confidence if options.confidence is None else options.confidence,
     )
+    return PlannedCustomExplanation(question, plan, dataset)

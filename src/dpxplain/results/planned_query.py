@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from dpxplain.errors import QueryRefused
 from dpxplain.model.charge import Request
 from dpxplain.model.groups import Groups
-from dpxplain.model.hardening import Frozen
 from dpxplain.model.query import Statement
 from dpxplain.model.release import AnswerRelease, AnswersRelease, Released
 from dpxplain.model.schema import Schema
@@ -13,6 +14,7 @@ from dpxplain.phases.answer_query import QueriesPlan, QueryPlan, plan_queries, p
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
+from dpxplain.results.planned import Planned
 from dpxplain.results.preview import Price, QueriesPreview, QueryPreview
 from dpxplain.results.requests import query_request
 from dpxplain.sql.source import refuse_where
@@ -21,8 +23,10 @@ from dpxplain.words.questions import unselected_note
 MOST_COMPUTED = 10_000  # groups: each formula and its interval are computed one by one
 
 
-class PlannedQuery(Frozen):
-    """A query for one or several aggregates; `find` and `run` return the answer, `preview` its price."""
+class PlannedQuery(Planned[AnswerRelease | AnswersRelease, Answer | Answers]):
+    """A query for one or several aggregates."""
+
+    plan: QueryPlan | QueriesPlan
 
     def __init__(
         self,
@@ -33,12 +37,10 @@ class PlannedQuery(Frozen):
         dataset: OpenDataset,
         population: bool = False,
     ) -> None:
+        super().__init__(plan, request, dataset)
         self.statement = statement
-        self.plan = plan
-        self.request = request
         self.confidence = confidence
         self.population = population
-        self._dataset = dataset
         self.freeze()
 
     @classmethod
@@ -64,11 +66,6 @@ class PlannedQuery(Frozen):
                 "answer's rows.",
             )
         return planned
-
-    @property
-    def key(self) -> str:
-        """Identity of the request."""
-        return self.plan.key(self._dataset)
 
     @property
     def schema(self) -> Schema:
@@ -97,23 +94,11 @@ class PlannedQuery(Frozen):
             )
         return self
 
-    def find(self) -> Answer | Answers | None:
-        """The stored answer, if the identical query was asked before. Free."""
-        if isinstance(self.plan, QueriesPlan):
-            several = self._dataset.find(self.plan)
-            return None if several is None else self.answer_of(several)
-        stored = self._dataset.find(self.plan)
-        return None if stored is None else self.answer_of(stored)
+    @property
+    def look(self) -> Hashable:
+        return self.statement.presentation, self.population
 
-    def run(self, dataset: OpenDataset | None = None) -> Answer | Answers:
-        """Finds the stored result or measures it, in the planned data set or another caller's view of it."""
-        dataset = (dataset or self._dataset).joining(self.schema.joined)
-        look = (self.statement.presentation, self.population)
-        if isinstance(self.plan, QueriesPlan):
-            return dataset.find_or_measure(self.plan, self.request, self.answer_of, look)
-        return dataset.find_or_measure(self.plan, self.request, self.answer_of, look)
-
-    def answer_of(self, released: Released[AnswerRelease] | Released[AnswersRelease]) -> Answer | Answers:
+    def show(self, released: Released[AnswerRelease | AnswersRelease]) -> Answer | Answers:
         """The release as the statement shows it."""
         if self.statement.is_table:
             return Answers(
@@ -131,8 +116,7 @@ class PlannedQuery(Frozen):
 
     def preview(self) -> QueryPreview | QueriesPreview:
         plan, sql = self.plan, self.statement.sql
-        stored = self._dataset.ledger.find(self._dataset.name, plan.key(self._dataset)) is not None
-        price = Price.of(plan, self._dataset, free=stored)
+        price = Price.of(plan, self._dataset, free=self.is_stored)
         size = len(self.groups.remaining)
         parts = [
             QueryPreview.of(plan.expected(query), sql, size, price, self._dataset, self.confidence)

@@ -8,13 +8,13 @@ from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.charge import EntryId, Request, Spend
 from dpxplain.model.contrast import Contrast, Verdict
 from dpxplain.model.display import Displayed, Record, Tabular
-from dpxplain.model.hardening import Frozen
 from dpxplain.model.release import PreparedRelease, Released
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_marginals import MarginalsExplanation
 from dpxplain.phases.plan import ExplanationTerms
 from dpxplain.phases.prepare_answer import Preparation, plan_preparation
 from dpxplain.privacy.intervals import DEFAULT_METHOD
+from dpxplain.results.planned import Planned
 from dpxplain.results.preview import Price
 from dpxplain.results.released_answer import ReleasedAnswer
 from dpxplain.results.requests import prepare_request
@@ -103,26 +103,23 @@ class PreparationPreview(Displayed, Tabular):
         return [_summary(self.plan) | further]
 
 
-class PlannedPreparation(Frozen):
+class PlannedPreparation(Planned[PreparedRelease, Prepared]):
     """A preparation of an answer, planned and not yet paid for."""
+
+    plan: Preparation
 
     def __init__(
         self, answer: ReleasedAnswer, plan: Preparation, request: Request, dataset: OpenDataset
     ) -> None:
+        super().__init__(plan, request, dataset)
         self.answer = answer
-        self.plan = plan
-        self.request = request
-        self._dataset = dataset
         self.freeze()
 
-    @property
-    def key(self) -> str:
-        """Identity of the request."""
-        return self.plan.key(self._dataset)
+    def show(self, released: Released[PreparedRelease]) -> Prepared:
+        return Prepared(self.answer, self.plan, released)
 
     def preview(self) -> PreparationPreview:
-        stored = self._dataset.find(self.plan) is not None
-        price = Price.of(self.plan, self._dataset, free=stored)
+        price = Price.of(self.plan, self._dataset, free=self.is_stored)
         return PreparationPreview(price, self.answer.sql, self.plan, *self._forecast())
 
     def _forecast(self) -> tuple[float | None, str]:
@@ -140,13 +137,6 @@ class PlannedPreparation(Frozen):
             plan.rho,
             plan.schema.privacy,
             in_percent=answer.in_percent,
-        )
-
-    def run(self, dataset: OpenDataset | None = None) -> Prepared:
-        """Finds the stored result or measures it, in the planned data set or another caller's view of it."""
-        dataset = (dataset or self._dataset).joining(self._dataset.schema.joined)
-        return dataset.find_or_measure(
-            self.plan, self.request, lambda released: Prepared(self.answer, self.plan, released)
         )
 
 

@@ -206,10 +206,10 @@ class ExplanationPreview(Displayed, Tabular):
     folds: bool = False  # whether conditions that say nearly the same are folded when the table is read
 
     @classmethod
-    def of(cls, plan: ExplanationPlan, question: AskedQuestion, dataset: OpenDataset) -> ExplanationPreview:
+    def of(cls, plan: ExplanationPlan, question: AskedQuestion, price: Price) -> ExplanationPreview:
         divisor = question.relative_to
         return cls(
-            price=Price.of(plan, dataset, free=plan.is_stored(dataset)),
+            price=price,
             question=question.text,
             k=plan.k,
             family_size=plan.family.size,
@@ -317,9 +317,9 @@ class CustomPreview(Displayed, Tabular):
     shortfall_rows: int | None  # None if nothing is promised about the choice
 
     @classmethod
-    def of(cls, plan: CustomPlan, question: str, dataset: OpenDataset) -> CustomPreview:
+    def of(cls, plan: CustomPlan, question: str, price: Price) -> CustomPreview:
         return cls(
-            price=Price.of(plan, dataset, free=plan.is_stored(dataset)),
+            price=price,
             question=question,
             influence=plan.influence.name,
             k=plan.shares.k,

@@ -18,6 +18,7 @@ from dpxplain.phases.measure_quality import QualityPlan, QualityReading, find_qu
 from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.privacy.intervals import Interval, check_asked_confidence
 from dpxplain.results.base import ReleasedRows
+from dpxplain.results.planned import Planned
 from dpxplain.results.preview import Price
 
 _NO_GROUP = "in no group"
@@ -126,30 +127,23 @@ class QualityPreview(Displayed, Tabular):
         return [{"rho": self.plan.rho, "margin": self.margin, "remaining_after": self.price.remaining_after}]
 
 
-class PlannedQuality(Frozen):
+class PlannedQuality(Planned[QualityRelease, Quality]):
     """A measurement of data quality, planned and not yet paid for."""
 
+    plan: QualityPlan
+
     def __init__(self, rho: float, confidence: float, dataset: OpenDataset) -> None:
-        self.plan = plan_quality(dataset.schema, rho)
-        self.request = Request(f"quality of {dataset.name}", {"rho": rho})
+        request = Request(f"quality of {dataset.name}", {"rho": rho})
+        super().__init__(plan_quality(dataset.schema, rho), request, dataset)
         self.confidence = check_asked_confidence(confidence)
-        self._dataset = dataset
         self.freeze()
 
+    def show(self, released: Released[QualityRelease]) -> Quality:
+        return Quality(self.plan, released, self.confidence)
+
     def preview(self) -> QualityPreview:
-        stored = self._dataset.find(self.plan) is not None
-        return QualityPreview(Price.of(self.plan, self._dataset, free=stored), self.plan, self.confidence)
-
-    def find(self) -> Quality | None:
-        """The stored quality, if it was bought for this ρ before. Free."""
-        stored = self._dataset.find(self.plan)
-        return None if stored is None else Quality(self.plan, stored, self.confidence)
-
-    def run(self, dataset: OpenDataset | None = None) -> Quality:
-        """Finds the stored result or measures it, in the planned data set or another caller's view of it."""
-        return (dataset or self._dataset).find_or_measure(
-            self.plan, self.request, lambda released: Quality(self.plan, released, self.confidence)
-        )
+        price = Price.of(self.plan, self._dataset, free=self.is_stored)
+        return QualityPreview(price, self.plan, self.confidence)
 
 
 def bought_quality(dataset: OpenDataset, confidence: float = 0.95) -> Quality | None:

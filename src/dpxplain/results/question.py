@@ -11,13 +11,26 @@ from dpxplain.explanation.custom import CustomInfluence
 from dpxplain.explanation.distinct import is_folded_by_default
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.family_choice import FamilyChoice, Predicates, eligible_attributes
-from dpxplain.model.charge import Request, Spend
-from dpxplain.phases.explain_answer import PrecisionGoal, best_split, plan_explanation, plan_for
-from dpxplain.phases.explain_custom import CustomPlan
+from dpxplain.model.caching import cached_property
+from dpxplain.model.charge import Spend
+from dpxplain.phases.dataset import Lookup
+from dpxplain.phases.explain_answer import (
+    PrecisionGoal,
+    best_split,
+    may_be_prepared,
+    plan_explanation,
+    plan_for,
+)
 from dpxplain.phases.explain_marginals import assess_prepared
-from dpxplain.phases.explain_scored import Split
-from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms, SensitivityChoice, check_terms
-from dpxplain.phases.prepare_answer import StoredPreparation, find_prepared
+from dpxplain.phases.plan import (
+    ExplanationOptions,
+    ExplanationPlan,
+    ExplanationTerms,
+    SensitivityChoice,
+    Split,
+    check_terms,
+)
+from dpxplain.phases.prepare_answer import Preparations, StoredPreparation
 from dpxplain.phases.tell_story import StoryPlan, plan_story
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
 from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE
@@ -25,7 +38,13 @@ from dpxplain.results.argument_errors import checked_arguments
 from dpxplain.results.asked_price import USUAL_EXPLANATION, USUAL_PREPARATION, asked_rho, ladder
 from dpxplain.results.asked_question import AskedQuestion
 from dpxplain.results.base import Truth, require_curator
-from dpxplain.results.explanation import CustomExplanation, Explanation, PlannedExplanation, plan_by
+from dpxplain.results.explanation import (
+    CustomExplanation,
+    Explanation,
+    PlannedCustomExplanation,
+    PlannedExplanation,
+    plan_by,
+)
 from dpxplain.results.preview import CustomPreview, ExplanationPreview
 from dpxplain.results.requests import explain_request, prepare_request
 from dpxplain.results.story import PlannedStory, Story, StoryPreview
@@ -110,15 +129,10 @@ class Question(AskedQuestion):
         `influence` replaces the paper's influence with another, such as `dpx.RatioInfluence()`.
         """
         choice = FamilyChoice(attributes, conjuncts, exclude, predicates)
-        if influence is not None:
-            _refuse_mechanism(mechanism, split, sensitivity, lower_share)
-            plan = self._plan_custom(choice, influence, k, rho, confidence, epsilon)
-            return self._dataset.find_or_measure(
-                plan, Request(self.text), lambda released: CustomExplanation(self, plan, released)
-            )
-        return self.plan_explain(
+        options = ExplanationOptions(
             choice, k, rho, mechanism, confidence, split, sensitivity, distinct, lower_share, epsilon
-        ).run()
+        )
+        return self._plan(options, influence).run()
 
     @overload
     def preview(
@@ -176,13 +190,10 @@ class Question(AskedQuestion):
     ) -> ExplanationPreview | CustomPreview:
         """What `explain` would cost and how precise its table would be. Spends nothing."""
         choice = FamilyChoice(attributes, conjuncts, exclude, predicates)
-        if influence is not None:
-            _refuse_mechanism(mechanism, split, sensitivity, lower_share)
-            plan = self._plan_custom(choice, influence, k, rho, confidence, epsilon)
-            return CustomPreview.of(plan, self.text, self._dataset)
-        return self.plan_explain(
+        options = ExplanationOptions(
             choice, k, rho, mechanism, confidence, split, sensitivity, distinct, lower_share, epsilon
-        ).preview()
+        )
+        return self._plan(options, influence).preview()
 
     @checked_arguments
     def story(
@@ -239,8 +250,9 @@ class Question(AskedQuestion):
 
         def plan_at(rho: float | None) -> StoryPlan:
             price = 1.0 if rho is None else rho
-            terms = self._terms(self._family(choice), 1, price, confidence, "tight", False)
-            return plan_story(terms, self._dataset, choice, levels, rho)
+            options = ExplanationOptions(choice, k=1, confidence=confidence, distinct=False)
+            terms = self._terms(self._family(choice), options, price)
+            return plan_story(terms, self._dataset, self._preparations, choice, levels, rho)
 
         def spends_at(rho: float) -> tuple[Spend, ...]:
             preparation = plan_at(rho).preparation
@@ -275,28 +287,18 @@ class Question(AskedQuestion):
         means that this preparation is enough: explain from it for free.
         """
         choice = FamilyChoice(attributes, conjuncts, exclude, predicates)
-        goal = PrecisionGoal(relative, ranks, precision)
-        return self._cheapest(goal, choice, k, mechanism, confidence).rho
+        options = ExplanationOptions(choice, k, mechanism=mechanism, confidence=confidence)
+        return self._cheapest(PrecisionGoal(relative, ranks, precision), options).rho
 
-    def plan_for(
-        self,
-        goal: PrecisionGoal,
-        choice: FamilyChoice,
-        *,
-        k: int = 5,
-        mechanism: str = "auto",
-        confidence: float | None = None,
-    ) -> PlannedExplanation:
+    def plan_for(self, goal: PrecisionGoal, options: ExplanationOptions) -> PlannedExplanation:
         """The planned explanation at the price that `rho_for` returns, by the mechanism of that price."""
-        cheapest = self._cheapest(goal, choice, k, mechanism, confidence)
-        return self.plan_explain(choice, k, cheapest.rho or None, cheapest.mechanism, confidence)
+        cheapest = self._cheapest(goal, options)
+        return self.plan_explain(replace(options, rho=cheapest.rho or None, mechanism=cheapest.mechanism))
 
-    def _cheapest(
-        self, goal: PrecisionGoal, choice: FamilyChoice, k: int, mechanism: str, confidence: float | None
-    ) -> ExplanationPlan:
-        family = self._family(choice.in_schema_order(self._dataset.schema))
-        terms = self._terms(family, k, 1.0, confidence, "tight")
-        return plan_for(goal, terms, self._dataset, self.relative_to, mechanism)
+    def _cheapest(self, goal: PrecisionGoal, options: ExplanationOptions) -> ExplanationPlan:
+        family = self._family(options.choice.in_schema_order(self._dataset.schema))
+        terms = self._terms(family, options, 1.0)
+        return plan_for(goal, terms, self._preparations.find(family), self.relative_to, options.mechanism)
 
     def truth(
         self,
@@ -315,7 +317,7 @@ class Question(AskedQuestion):
     @property
     def prepared(self) -> bool:
         """Whether explaining it by the default conditions is free."""
-        return self._usual_preparation() is not None
+        return self._usual.find() is not None
 
     def with_preparation(self) -> Question:
         """This question with the number from Phase 1 and a stored preparation together, if there is one.
@@ -324,101 +326,94 @@ class Question(AskedQuestion):
         refuse the weights.
         """
         try:
-            found = self._usual_preparation()
+            found = self._usual.find()
             if found is None:
                 return self
             family, stored = found
-            terms = self._terms(family, 1, stored.worth, None, "tight", False)
+            terms = self._terms(family, ExplanationOptions(k=1, distinct=False), stored.worth)
         except DPXPlainError:
             return self
         better = assess_prepared(terms, stored.release, self.confidence, self.method)
         return self.sharpened_by(better, stored.entry.id)
 
-    def _usual_preparation(self) -> tuple[Family, StoredPreparation] | None:
+    @cached_property
+    def _usual(self) -> Lookup[tuple[Family, StoredPreparation]]:
+        """Looks up the preparation for the default conditions."""
+        return Lookup(self._dataset, self._find_usual)
+
+    def _find_usual(self) -> tuple[Family, StoredPreparation] | None:
         query = self.answer.statement.query
         if self.answer.no_influence or not eligible_attributes(self.answer.schema, query):
             return None
         family = self._family(FamilyChoice())
-        stored = find_prepared(query, family, self._dataset)
+        stored = self._preparations.find(family)
         return None if stored is None else (family, stored)
 
-    def plan_explain(
-        self,
-        choice: FamilyChoice,
-        k: int = 5,
-        rho: float | None = None,
-        mechanism: str = "auto",
-        confidence: float | None = None,
-        split: Split | Literal["best"] = DEFAULT_SPLIT,
-        sensitivity: SensitivityChoice = "tight",
-        distinct: bool | None = None,
-        lower_share: float = LOWER_SHARE,
-        epsilon: float | None = None,
-    ) -> PlannedExplanation:
+    @cached_property
+    def _preparations(self) -> Preparations:
+        return Preparations(self.answer.statement.query, self._dataset)
+
+    def plan_explain(self, options: ExplanationOptions) -> PlannedExplanation:
         """Plan `explain` without running it, to price it or run it later. Spends nothing."""
-        options = (mechanism, confidence, split, sensitivity, distinct, lower_share)
-        asked = asked_rho(
-            rho, epsilon, self._dataset, lambda rho: self.plan_explain(choice, k, rho, *options).plan.spends
-        )
-        ordered = choice.in_schema_order(self._dataset.schema)
-        family = self._family(ordered)
-        price = self._prepared_rho(family, mechanism) if asked is None else asked
-        terms = self._terms(family, k, price, confidence, sensitivity, distinct)
-        shares = best_split(k, family.size, terms.confidence) if split == "best" else split
-        planned = plan_explanation(terms, self._dataset, mechanism, shares, lower_share)
-        if asked is None and planned.rho:  # the preparation does not cover this split or sensitivity
+
+        def spends_at(rho: float) -> tuple[Spend, ...]:
+            return self.plan_explain(replace(options, rho=rho, epsilon=None)).plan.spends
+
+        asked = asked_rho(options.rho, options.epsilon, self._dataset, spends_at)
+        mechanism, split = options.mechanism, options.split
+        choice = options.choice.in_schema_order(self._dataset.schema)
+        family = self._family(choice)
+        stored = self._preparations.find(family) if may_be_prepared(mechanism) else None
+        price = asked
+        if price is None:
+            if stored is None:
+                raise self._needs_a_price()
+            price = stored.worth
+        terms = self._terms(family, options, price)
+        shares = best_split(terms.k, family.size, terms.confidence) if split == "best" else split
+        plan = plan_explanation(terms, stored, mechanism, shares, options.lower_share)
+        if asked is None and plan.rho:  # the preparation does not cover these options
             raise self._needs_a_price()
-        return PlannedExplanation(self, planned, explain_request(self, planned, ordered), self._dataset)
+        return PlannedExplanation(self, plan, explain_request(self, plan, choice), self._dataset)
 
-    def _plan_custom(
-        self,
-        choice: FamilyChoice,
-        influence: CustomInfluence,
-        k: int,
-        rho: float | None,
-        confidence: float | None,
-        epsilon: float | None,
-    ) -> CustomPlan:
-        def plan(rho: float | None) -> CustomPlan:
-            family = self._family(choice.in_schema_order(self._dataset.schema))
-            return plan_by(influence, self, family, self._dataset, k=k, rho=rho, confidence=confidence)
+    def _plan(
+        self, options: ExplanationOptions, influence: CustomInfluence | None
+    ) -> PlannedExplanation | PlannedCustomExplanation:
+        if influence is None:
+            return self.plan_explain(options)
+        _refuse_mechanism(options)
+        family = self._family(options.choice.in_schema_order(self._dataset.schema))
 
-        return plan(asked_rho(rho, epsilon, self._dataset, lambda rho: plan(rho).spends))
+        def planned(rho: float | None) -> PlannedCustomExplanation:
+            return plan_by(influence, self, family, self._dataset, replace(options, rho=rho))
+
+        def spends_at(rho: float) -> tuple[Spend, ...]:
+            return planned(rho).plan.spends
+
+        price = asked_rho(options.rho, options.epsilon, self._dataset, spends_at)
+        return planned(price)
 
     def _family(self, choice: FamilyChoice) -> Family:
         if self.answer.no_influence:
             raise self.answer.unexplained()
         return self._dataset.family(self.answer.statement.query, choice)
 
-    def _terms(
-        self,
-        family: Family,
-        k: int,
-        rho: float,
-        confidence: float | None,
-        sensitivity: SensitivityChoice,
-        distinct: bool | None = None,
-    ) -> ExplanationTerms:
+    def _terms(self, family: Family, options: ExplanationOptions, rho: float) -> ExplanationTerms:
+        """The checked terms of an explanation at a price."""
+        confidence, distinct = options.confidence, options.distinct
         terms = ExplanationTerms(
             self.answer.statement.query,
             self.contrast,
             family,
             self.answer.release,
-            k,
+            options.k,
             rho,
             confidence=self.confidence if confidence is None else confidence,
-            sensitivity=sensitivity,
+            sensitivity=options.sensitivity,
             distinct=is_folded_by_default(family) if distinct is None else distinct,
             ratio=None if self.ratio is None else (self.ratio, self.estimate),
         )
         return check_terms(terms)
-
-    def _prepared_rho(self, family: Family, mechanism: str) -> float:
-        """The ρ paid for a preparation that answers this for free; raises if there is none."""
-        prepared = find_prepared(self.answer.statement.query, family, self._dataset)
-        if prepared is None or mechanism not in ("auto", "marginals"):
-            raise self._needs_a_price()
-        return prepared.worth
 
     def _needs_a_price(self) -> ExplanationError:
         """The error for an explanation that is neither prepared nor paid for, with the cost of either."""
@@ -432,8 +427,10 @@ class Question(AskedQuestion):
         )
 
 
-def _refuse_mechanism(mechanism: str, split: object, sensitivity: str, lower_share: object) -> None:
-    if (mechanism, split, sensitivity, lower_share) != ("auto", DEFAULT_SPLIT, "tight", LOWER_SHARE):
+def _refuse_mechanism(options: ExplanationOptions) -> None:
+    """Raises for options that belong to the library's own influence."""
+    asked = (options.mechanism, options.split, options.sensitivity, options.lower_share)
+    if asked != ("auto", DEFAULT_SPLIT, "tight", LOWER_SHARE):
         raise ExplanationError(
             "A custom influence function always uses its own mechanism.",
             remedy="Leave out mechanism, split, sensitivity and lower_share.",

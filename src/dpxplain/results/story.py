@@ -11,8 +11,10 @@ from dpxplain.model.charge import Request, Spend
 from dpxplain.model.display import Charted, Displayed, Record, Tabular, check_report_name, renderer
 from dpxplain.model.finding import Finding
 from dpxplain.model.hardening import Frozen
-from dpxplain.phases.dataset import OpenDataset
+from dpxplain.model.release import PreparedRelease, Released
+from dpxplain.phases.dataset import Lookup, OpenDataset
 from dpxplain.phases.explain_marginals import plan_marginals
+from dpxplain.phases.prepare_answer import Preparations
 from dpxplain.phases.tell_story import TYPICAL_ROWS, ReleasedStory, StoryLine, StoryPlan
 from dpxplain.privacy.marginals.story_gaps import Gap
 from dpxplain.results.asked_question import AskedQuestion
@@ -141,7 +143,8 @@ class Story(Frozen, Charted, Tabular):
     def _table(self) -> Explanation:
         """The explanation by single conditions, which the story's preparation includes."""
         terms = self.plan.terms
-        plan = plan_marginals(replace(terms, k=min(5, terms.family.size), rho=_ANY_RHO), self._dataset)
+        stored = Preparations(terms.query, self._dataset).find(terms.family)
+        plan = plan_marginals(replace(terms, k=min(5, terms.family.size), rho=_ANY_RHO), stored)
         if plan.stored is None:  # nothing is charged for a report
             raise ExplanationError(
                 "The story's first step is lost in noise.",
@@ -207,14 +210,19 @@ class PlannedStory(Frozen):
         self.plan = plan
         self.request = request  # for the preparation that pays for it; None if it is prepared
         self._dataset = dataset
+        self._lookup = Lookup(dataset, self._find)
         self.freeze()
+
+    def _find(self) -> Released[PreparedRelease] | None:
+        assert self.plan.preparation is not None
+        return self._dataset.find(self.plan.preparation)
 
     def preview(self) -> StoryPreview:
         plan, remaining = self.plan, self._dataset.ledger.budget(self._dataset.name).remaining
         price = Price(0.0, (), remaining, free=True, delta=self._dataset.schema.privacy.delta)
         if not plan.stored:
             assert plan.preparation is not None
-            is_stored = self._dataset.find(plan.preparation) is not None
+            is_stored = self._lookup.find() is not None
             price = Price.of(plan.preparation, self._dataset, free=is_stored)
         rows_margin, gap_margin = plan.margins
         return StoryPreview(
@@ -233,4 +241,5 @@ class PlannedStory(Frozen):
     def run(self, dataset: OpenDataset | None = None) -> Story:
         """Finds or measures what the story needs, and returns the story."""
         dataset = (dataset or self._dataset).joining(self._dataset.schema.joined)
-        return Story(self.question, self.plan, self.plan.run(dataset, self.request), dataset)
+        told = self.plan.run(dataset, self.request, self._lookup.found)
+        return Story(self.question, self.plan, told, dataset)

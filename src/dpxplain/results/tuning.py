@@ -29,6 +29,7 @@ from dpxplain.privacy.aggregate_intervals import NoisyCount, bin_bounds, shares_
 from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.privacy.intervals import Interval, check_asked_confidence
 from dpxplain.results.base import ReleasedRows
+from dpxplain.results.planned import Planned
 from dpxplain.results.preview import Price
 from dpxplain.words import numbers
 
@@ -368,26 +369,24 @@ def _reach(bins: int, scale: float, confidence: float) -> float:
     return two_sided_quantile(1 - (1 - confidence) / (bins - 1)) * scale * math.sqrt(bins)
 
 
-class PlannedTuning(Frozen):
+class PlannedTuning(Planned[TuningRelease, Tuning]):
     """The tuning of a data set's declarations, planned and not yet paid for."""
+
+    plan: TuningPlan
 
     def __init__(
         self, rho: float, columns: Sequence[str], keep: float, confidence: float, dataset: OpenDataset
     ) -> None:
-        self.plan = plan_tuning(dataset.schema, rho, columns)
-        body = {"rho": rho, "columns": list(self.plan.columns)}
-        self.request = Request(f"tune {', '.join(self.plan.columns) or 'max_rows'}", body)
+        plan = plan_tuning(dataset.schema, rho, columns)
+        body = {"rho": rho, "columns": list(plan.columns)}
+        super().__init__(plan, Request(f"tune {', '.join(plan.columns) or 'max_rows'}", body), dataset)
         self.keep = check_keep(keep)
         self.confidence = check_asked_confidence(confidence)
-        self._dataset = dataset
         self.freeze()
 
-    def preview(self) -> TuningPreview:
-        stored = self._dataset.find(self.plan) is not None
-        return TuningPreview(Price.of(self.plan, self._dataset, free=stored), self.plan, self.confidence)
+    def show(self, released: Released[TuningRelease]) -> Tuning:
+        return Tuning(self.plan, released, self.confidence, self.keep)
 
-    def run(self) -> Tuning:
-        """Finds the stored result or measures it."""
-        return self._dataset.find_or_measure(
-            self.plan, self.request, lambda released: Tuning(self.plan, released, self.confidence, self.keep)
-        )
+    def preview(self) -> TuningPreview:
+        price = Price.of(self.plan, self._dataset, free=self.is_stored)
+        return TuningPreview(price, self.plan, self.confidence)

@@ -183,8 +183,7 @@ class DatasetAccess:
 
     def check_data(self) -> None:
         """Raises if the data are not those of the declared version."""
-        if self.dataset.version_check is not None:
-            self.dataset.version_check.check()
+        self.dataset.check_data()
 
     def read_only_dataset(self) -> OpenDataset:
         """The data set for prices and stored releases; it cannot spend."""

@@ -11,6 +11,7 @@ from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.charge import EntryId
 from dpxplain.model.schema import Schema
 from dpxplain.phases.explain_answer import PrecisionGoal
+from dpxplain.phases.plan import ExplanationOptions
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
 from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE
 from dpxplain.render.charts import answer_chart, answers_chart, chart, influence_chart
@@ -132,17 +133,14 @@ def plan_explanation(session: Session, body: Explain) -> PlannedExplanation:
     question = question_of(session, body)
     choice = family_choice(body.family, question.answer.schema)
     if isinstance(body, PreviewExplanation) and body.wants_precision:
-        return question.plan_for(
-            PrecisionGoal(body.relative, body.ranks, body.precision),
-            choice,
-            k=body.k,
-            mechanism=body.mechanism,
-            confidence=body.explain_confidence,
+        asked = ExplanationOptions(
+            choice, body.k, mechanism=body.mechanism, confidence=body.explain_confidence
         )
+        return question.plan_for(PrecisionGoal(body.relative, body.ranks, body.precision), asked)
     split: Any = body.split
     if not isinstance(split, str):
         split = DEFAULT_SPLIT if split is None else tuple(split)
-    return question.plan_explain(
+    options = ExplanationOptions(
         choice,
         body.k,
         body.rho,
@@ -154,6 +152,7 @@ def plan_explanation(session: Session, body: Explain) -> PlannedExplanation:
         LOWER_SHARE if body.lower_share is None else body.lower_share,
         body.epsilon,
     )
+    return question.plan_explain(options)
 
 
 def stored_explanation(session: Session, body: Explain) -> Explanation:
