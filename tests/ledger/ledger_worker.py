@@ -1,4 +1,4 @@
-"""Other processes of the ledger tests: `python ledger_worker.py attempt ADDRESS`, or `nursery`.
+"""Other processes of the ledger tests: `ledger_worker.py attempt ADDRESS`, `upgrade ADDRESS` or `nursery`.
 
 A nursery starts a process for each address it reads, one after the other: those begin with everything
 imported, so that many can be killed in a short time.
@@ -90,8 +90,18 @@ def run_attempts(address: str) -> None:
         sys.exit(1)
 
 
+def upgrade_and_die(address: str) -> None:
+    """Be killed in the second step of an upgrade."""
+    from next_formats import add_colour, add_moods_and_die, later_program
+
+    with later_program(add_colour, add_moods_and_die):
+        open_ledger(address)
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "nursery":
         nurse()
+    elif sys.argv[1] == "upgrade":
+        upgrade_and_die(sys.argv[2])
     else:
         run_attempts(sys.argv[2])

@@ -13,9 +13,10 @@ from datetime import datetime, timedelta
 import psycopg
 import pytest
 from ledger_contract import reserve
+from next_formats import add_colour, later_program
 
 from dpxplain.errors import BadRequest, BudgetExhausted, InternalError, LedgerUnavailable, SourceError
-from dpxplain.ledger import audit, store
+from dpxplain.ledger import FORMAT, audit, store
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.postgres import PostgresStore
 from dpxplain.ledger.standing import standing
@@ -188,6 +189,20 @@ def test_user_who_may_not_write_is_refused_with_what_is_missing(ledger, reader, 
     with psycopg.connect(postgres_address, autocommit=True) as connection:
         connection.execute("GRANT UPDATE, DELETE ON dpxplain.accounts, dpxplain.unreleased TO reader")
     open_ledger(reader, create=False).close()
+
+
+def test_only_the_owner_of_the_tables_can_upgrade_them(ledger, reader, postgres_address):
+    with psycopg.connect(postgres_address, autocommit=True) as connection:
+        connection.execute("GRANT USAGE ON SCHEMA dpxplain TO reader")
+        connection.execute("GRANT USAGE ON ALL SEQUENCES IN SCHEMA dpxplain TO reader")
+        connection.execute("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA dpxplain TO reader")
+        with later_program(add_colour):
+            with pytest.raises(LedgerUnavailable, match="does not let this user write") as refusal:
+                open_ledger(reader)
+            assert "the owner of the tables must also open it once" in refusal.value.remedy
+            assert connection.execute("SELECT version FROM dpxplain.turnstile").fetchall() == [(FORMAT,)]
+            open_ledger(postgres_address).close()
+            open_ledger(reader).close()
 
 
 def test_user_who_may_not_create_the_ledger_is_told_who_can(reader):

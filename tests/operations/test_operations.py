@@ -13,11 +13,9 @@ import pytest
 import yaml
 from throwaway_machine import Machine, obstacle, throwaway_machine
 
-from dpxplain.ledger import FORMAT
 from printed_blocks import ROOT, Block, blocks_of
 
 BLOCKS = blocks_of(ROOT / "docs/operations.md")
-OLD_LEDGER = "tests/ledger/old_ledgers/postgres-5.sql"
 INSTEAD = "sh instead"
 CURL = "curl -sS --cacert /etc/dpxplain/tls/certificate.pem"
 STATUS = f"{CURL} -o /dev/null -w '%{{http_code}}'"
@@ -124,22 +122,6 @@ def check_backup(machine: Machine) -> None:
     machine.output(f"runuser -u dpxplain -- dpxplain audit verify --ledger {backup}")
 
 
-def upgrade_old_ledger(machine: Machine, upgrade: Block) -> None:
-    """The same procedure on a ledger that an older version has left, and whose tables the owner has."""
-    machine.output("systemctl stop 'dpxplain@*'; rm /var/lib/dpxplain/ledger.anchor")
-    psql = "runuser -u postgres -- psql --quiet --set ON_ERROR_STOP=1 --dbname dpxplain"
-    machine.output(f"{psql} --command 'DROP SCHEMA dpxplain CASCADE'")
-    machine.output(f"(echo 'SET ROLE dpxplain_owner;'; cat {OLD_LEDGER}) | {psql}")
-    version = f"{psql} --tuples-only --command 'SELECT version FROM dpxplain.turnstile'"
-    assert int(machine.output(version)) == 5
-    records = "SELECT count(*) FROM dpxplain.log"
-    before = int(machine.output(f"{psql} --tuples-only --command '{records}'"))
-    carry_out(machine, upgrade)
-    assert int(machine.output(version)) == FORMAT
-    assert int(machine.output(f"{psql} --tuples-only --command '{records}'")) > before
-    machine.output("runuser -u dpxplain -- dpxplain audit verify")
-
-
 BEFORE: dict[str, Callable[[Machine], object]] = {
     "Rotation": lambda machine: machine.output("cp /root/ann.token /root/ann.old"),
     "Restoring one": ask(0.2),
@@ -175,7 +157,6 @@ def test_every_block_is_carried_out_as_printed() -> None:
                 check_service(machine)
             if block.heading != BLOCKS[(number + 1) % len(BLOCKS)].heading:
                 AFTER.get(block.heading, lambda _: None)(machine)
-        upgrade_old_ledger(machine, next(block for block in BLOCKS if block.heading == "Upgrade"))
 
 
 def test_prometheus_asks_where_the_server_has_its_metrics() -> None:

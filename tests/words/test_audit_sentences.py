@@ -41,7 +41,7 @@ SHARE = {"owner": "", "reader": "*", "reason": ""}
         ("shared", {"share": SHARE}, "let everyone read the local owner's history on people"),
         ("truth viewed", {"answer": 3}, "looked at true values of people, beside answer 3"),
         ("token revoked", {"revocation": {"token": "t1"}}, "revoked bob's token (t1)"),
-        ("token revoked", {"revocation": {"token": "s9"}}, "ended a browser session (s9)"),
+        ("token revoked", {"revocation": {"token": "t9"}}, "revoked a token (t9)"),
         ("cancelled", {"entry": 7}, "cancelled request 7 on people"),
         ("truth viewed", {"schema": "x"}, "compared a schema of people with its true rows"),
         ("data file removed", {"file": "gone.csv"}, "removed the data file gone.csv"),

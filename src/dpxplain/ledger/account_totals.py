@@ -1,8 +1,8 @@
 """Running figures of each account on a data set: the cost of Gaussian noise, and the last entry's number.
 
-Both can be computed from the entries; they are stored so that no request reads a whole history. An entry
-without a number was written before version 8, or was charged for lost records. Its row serves as its number,
-and the numbers of every account continue above it, so that an old link never leads to a new entry.
+Both can be computed from the entries; they are stored so that no request reads a whole history. A charge for
+lost records has no number. Its row serves as its number, and the numbers of every account continue above it,
+so that the number of a lost entry is never given again.
 """
 
 from __future__ import annotations
@@ -61,14 +61,6 @@ _READ_ENTRIES = sa.select(
 
 Accounts = dict[tuple[str, str], tuple[int, int]]
 """Units of Gaussian noise and the last number, by data set and analyst."""
-
-
-def create_accounts(connection: sa.Connection) -> None:
-    """Create the column, the index and the table that a ledger of version 7 lacks."""
-    connection.exec_driver_sql("ALTER TABLE entries ADD COLUMN number BIGINT")
-    connection.exec_driver_sql("CREATE INDEX entries_by_number ON entries (dataset, analyst, number)")
-    ACCOUNTS.create(connection)
-    fill_accounts(connection)
 
 
 def account_of(analyst: str, charge: int) -> str:

@@ -43,9 +43,9 @@ OPENED, LIMIT_CHANGED, DELTA_CHANGED = "data set opened", "limit changed", "delt
 RESERVED, RELEASED = "reserved", "released"
 GRANTED, TOPPED_UP = "allowance granted", "topped up"
 SHARED, UNSHARED = "shared", "unshared"
-TOKEN_CREATED, SESSION_CREATED, TOKEN_REVOKED = "token created", "session created", "token revoked"
+TOKEN_CREATED, TOKEN_REVOKED = "token created", "token revoked"
 VERSION_OPENED = "data version opened"
-UPGRADED, FOUND, RESTORED = "ledger upgraded", "found", "ledger restored"
+UPGRADED, RESTORED = "ledger upgraded", "ledger restored"
 SIGNED_IN, INTERRUPTED, TAKEN_OVER = "signed in", "interrupted", "taken over"
 SESSIONS_ENDED, CANCELLED = "browser sessions ended", "cancelled"
 LOSS_CHARGED, LOSS_DECLARED = "loss charged", "loss declared"
@@ -53,7 +53,7 @@ LOSS_CHARGED, LOSS_DECLARED = "loss charged", "loss declared"
 CHANGES = frozenset(
     {
         *(OPENED, LIMIT_CHANGED, DELTA_CHANGED, RESERVED, RELEASED, GRANTED, TOPPED_UP, SHARED, UNSHARED),
-        *(TOKEN_CREATED, SESSION_CREATED, TOKEN_REVOKED, VERSION_OPENED, FOUND, LOSS_CHARGED),
+        *(TOKEN_CREATED, TOKEN_REVOKED, VERSION_OPENED, LOSS_CHARGED),
     }
 )
 """Actions whose details repeat rows; the details of any other action have no fixed form."""
@@ -79,8 +79,9 @@ _LAST = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
 _AS_DIGEST = {"payload": "sha256", "secret_hash": "secret_hash_sha256", "secret": "secret_sha256"}
 _AS_JSON = frozenset({"spends", "request"})
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
-_LATER_COLUMNS = frozenset({"subject", "version", "declarations", "maker", "number"})
-"""Columns that older versions lack. NULL values are left out, so that older records still match."""
+_OPTIONAL_COLUMNS = frozenset({"subject", "version", "declarations", "maker", "number"})
+"""Columns that a record repeats only where they are not NULL. A column that a new format adds belongs here,
+so that earlier records still match their rows."""
 
 
 def now() -> str:
@@ -111,7 +112,7 @@ def image(row: Mapping[str, Any]) -> dict[str, Any]:
     """The row in the form that a record repeats."""
     values: dict[str, Any] = {}
     for name, value in row.items():
-        if name in _LATER_COLUMNS and value is None:
+        if name in _OPTIONAL_COLUMNS and value is None:
             continue
         if name in _AS_DIGEST:
             values[_AS_DIGEST[name]] = sha256(value)
@@ -336,8 +337,7 @@ class RecordedTables:
     def _exceeded_limits(self, action: str, details: Mapping[str, Any]) -> list[str]:
         """Adds limits and grants. Reports a charge that exceeds the limits of its time.
 
-        Entries that a migration found are not compared with a limit, because the limit of their time is not
-        known. Charges of an analyst without a grant are compared with the data set's limit only.
+        Charges of an analyst without a grant are compared with the data set's limit only.
         """
         if limit := details.get(NAMES[LIMITS.name]):
             self._limits[limit["dataset"]] = limit["declared_units"] + limit["top_up_units"]

@@ -133,7 +133,7 @@ def _copy_to(store: Store, draft: Path) -> AuditReport:
 
 def _copy_rows(source: sa.Connection, target: sa.Connection) -> None:
     for table in _COPIED:
-        # A token's parent and maker are older than the token, and must be inserted first.
+        # A token's maker is older than the token, and must be inserted first.
         order = table.c.created if table is TOKENS else primary_key(table)
         rows = source.execution_options(yield_per=_ROWS_AT_ONCE).execute(sa.select(table).order_by(order))
         for batch in rows.mappings().partitions():
@@ -158,7 +158,7 @@ def _check_usable(report: AuditReport, file: Path) -> None:
 
 @contextmanager
 def _opened_copy(file: Path) -> Iterator[SQLiteStore]:
-    """Opens a temporary copy of the backup, because opening may migrate it and leaves a journal beside it."""
+    """Opens a temporary copy of the backup, because opening may upgrade it and leaves a journal beside it."""
     with TemporaryDirectory(prefix="dpxplain-restore-") as folder:
         draft = Path(folder, "ledger.sqlite")
         try:
@@ -174,8 +174,8 @@ def _opened_copy(file: Path) -> Iterator[SQLiteStore]:
             ) from None
         except SourceError:
             raise BadRequest(
-                f"{str(file)!r} is not a backup of a ledger, is damaged, or comes from a newer version of "
-                "DPXPlain.",
+                f"{str(file)!r} is not a backup of a ledger, is damaged, or comes from a newer or an "
+                "unreleased version of DPXPlain.",
                 remedy="Name a file written by dpxplain ledger backup.",
             ) from None
         try:

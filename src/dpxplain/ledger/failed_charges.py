@@ -93,7 +93,7 @@ class Failures:
                 failures.setdefault(attempt, Ending.FAILED)
             elif not may_follow(row.heard):
                 is_silent = row.heard is not None
-                key = row.process or attempt if is_silent else attempt
+                key = row.process if is_silent else attempt
                 failures.setdefault(key, Ending.DIED if is_silent else Ending.FAILED)
         return Counter(failures.values())
 
@@ -163,8 +163,7 @@ class _Attempts:
         failures: dict[Hashable, Ending] = {}
         for attempt, event in self.endings.items():
             if event.record > since and event.ending is not None and event.ending.counts:
-                is_shared = event.ending is Ending.DIED and event.process is not None
-                failures[event.process if is_shared else attempt] = event.ending
+                failures[event.process if event.ending is Ending.DIED else attempt] = event.ending
         for attempt, event in self._cancelled.items():
             if event.record > since:
                 failures[attempt] = Ending.CANCELLED

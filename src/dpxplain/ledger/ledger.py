@@ -132,7 +132,7 @@ class SQLLedger(Account):
 
     @property
     def is_upgraded(self) -> bool:
-        """Whether the ledger was upgraded from an older format when it was opened."""
+        """Whether the ledger was upgraded from an earlier format when it was opened."""
         return self._store.is_upgraded
 
     def check_clock(self) -> None:

@@ -85,8 +85,9 @@ class ChargeEvent:
     entry: int
     analyst: str
     ending: Ending | None
-    """None for a cancellation or take-over, and in records of older versions."""
+    """None for a cancellation or take-over."""
     process: str | None
+    """The process that measured; None for a cancellation or take-over."""
 
 
 def events(connection: sa.Connection, dataset: str) -> Iterator[ChargeEvent]:
@@ -424,7 +425,7 @@ def end_all_flights(connection: sa.Connection) -> None:
 
 
 def _record(
-    connection: sa.Connection, dataset: str, analyst: str, entry: int, ending: Ending, process: str | None
+    connection: sa.Connection, dataset: str, analyst: str, entry: int, ending: Ending, process: str
 ) -> None:
     """Records in the audit log how an entry ended."""
     details = {"entry": entry, "analyst": analyst, "ending": str(ending), "process": process}

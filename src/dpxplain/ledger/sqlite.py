@@ -203,7 +203,10 @@ class SQLiteStore(Store):
         return damaged(self.name)
 
     def _verify(self, path: Path) -> None:
-        """Raises if the file is not a ledger, too new, damaged or read-only. Upgrades an old ledger."""
+        """Raises if the file is not a ledger, damaged, read-only or of a format that cannot be read.
+
+        Upgrades a ledger of an earlier release.
+        """
         with self.reading() as connection:
             application = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
             if application != APPLICATION_ID:

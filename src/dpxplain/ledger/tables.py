@@ -17,8 +17,6 @@ _Id = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite numbers rows 
 
 WITH_SUBJECT = "kind = 'prepare' AND subject IS NOT NULL"
 """Preparations, as a condition on entries."""
-WITHOUT_SUBJECT = "kind = 'prepare' AND subject IS NULL"
-"""Preparations of ledgers that stored no subjects, as a condition on entries."""
 PUBLIC_NOTICE = "analyst = '' AND charge_units = 0"
 """Changes of a data set's limit, which every analyst sees, as a condition on entries."""
 
@@ -84,9 +82,9 @@ ENTRIES = sa.Table(
     sa.Column("spends", sa.Text, nullable=False),  # JSON [[mechanism, rho], ...]: read and written as one
     sa.Column("request", sa.Text),  # JSON
     sa.Column("subject", sa.Text),  # for a preparation: the identity of its query
-    sa.Column("version", sa.Text),  # of the data; NULL in notices and in charges of older programs
+    sa.Column("version", sa.Text),  # of the data; NULL in notices and in charges for lost records
     sa.Column("declarations", sa.Text),  # a hash of the schema it was charged under; NULL as above
-    sa.Column("number", sa.BigInteger),  # within its account; NULL in older rows, whose number is their id
+    sa.Column("number", sa.BigInteger),  # within its account; NULL in charges for lost records
     # Each lookup has an index that leads to its first row, for one analyst and for everybody. So no statement
     # of a request reads the whole history, however long it is (tests/ledger/test_growth.py).
     sa.Index("entries_by_key", "dataset", "key", "analyst", "id"),
@@ -98,7 +96,6 @@ ENTRIES = sa.Table(
         *("entries_by_analyst_and_subject", WITH_SUBJECT),
         *("dataset", "subject", "analyst", "charge_units", "id"),
     ),
-    _partial("preparations_without_subject", WITHOUT_SUBJECT, "dataset", "kind", "subject", "analyst"),
     _partial("public_notices", PUBLIC_NOTICE, "dataset", "analyst", "charge_units", "id"),
     sa.Index("entries_by_number", "dataset", "analyst", "number"),
     # Finds an analyst's last entry. It also repeats every amount, so that the integrity check at opening
@@ -155,7 +152,7 @@ TOKENS = sa.Table(
     sa.Column("created", sa.Text, nullable=False),
     sa.Column("expires", sa.Text, nullable=False),
     sa.Column("by", sa.Text, nullable=False),
-    sa.Column("parent", sa.ForeignKey("tokens.id")),  # for browser sessions, which older versions kept here
+    sa.Column("parent", sa.ForeignKey("tokens.id")),  # always NULL; every record of a token repeats it
     sa.Column("maker", sa.ForeignKey("tokens.id")),  # the curator's token that made it; NULL: a command
     sa.Index("tokens_by_maker", "maker"),
 )
@@ -230,7 +227,7 @@ FLIGHTS = sa.Table(
     sa.Column("key", sa.Text, primary_key=True),
     sa.Column("entry", sa.ForeignKey(ENTRIES.c.id), nullable=False),
     sa.Column("heard", sa.Text, nullable=False),
-    sa.Column("process", sa.Text),  # the process that measures it; NULL in rows of version 8
+    sa.Column("process", sa.Text, nullable=False),  # the process that measures it
     sa.Index("flights_by_entry", "entry"),
 )
 
@@ -312,7 +309,12 @@ def create_refusal(connection: sa.Connection) -> None:
 def create_triggers(connection: sa.Connection) -> None:
     """Create the triggers of all append-only tables."""
     for table in APPEND_ONLY:
-        _create_triggers(connection, table)
+        if connection.dialect.name == "sqlite":
+            triggers = [_sqlite_trigger(table, event) for event in _EVENTS]
+        else:
+            triggers = [_POSTGRES_GUARD.format(table=table.name)]
+        for trigger in triggers:
+            connection.exec_driver_sql(trigger)
 
 
 def drop_triggers(connection: sa.Connection) -> None:
@@ -325,51 +327,10 @@ def drop_triggers(connection: sa.Connection) -> None:
             connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {table.name}_keeps_its_rows ON {table.name}")
 
 
-def create_replacement_triggers(connection: sa.Connection) -> None:
-    """Create the triggers that a SQLite ledger of version 2 lacks."""
-    for table in APPEND_ONLY:
-        if table is not VERSIONS:  # this table came later
-            connection.exec_driver_sql(_sqlite_trigger(table, "INSERT"))
-
-
-def create_versions(connection: sa.Connection) -> None:
-    """Create the tables that a ledger of version 4 lacks."""
-    METADATA.create_all(connection, [VERSIONS, FILE_STATES], checkfirst=False)
-    _create_triggers(connection, VERSIONS)
-
-
-def create_sessions(connection: sa.Connection) -> None:
-    """Create the tables and the index that a ledger of version 5 lacks."""
-    METADATA.create_all(connection, [SESSIONS, FLIGHTS, PROCESSES], checkfirst=False)
-    connection.exec_driver_sql("CREATE INDEX tokens_by_maker ON tokens (maker)")
-
-
-def create_lookups(connection: sa.Connection) -> None:
-    """Creates the table and the indexes that a ledger of version 6 lacks, and drops its old indexes."""
-    old = ("entries_by_key", "entries_by_kind", "entries_by_subject")
-    for name in old:
-        connection.exec_driver_sql(f"DROP INDEX {name}")
-    set_index_conditions(connection)
-    for index in sorted(ENTRIES.indexes, key=lambda index: str(index.name)):
-        if index.name not in ("entries_in_order", "entries_by_analyst", "entries_by_number"):
-            index.create(connection)
-    METADATA.create_all(connection, [UNRELEASED], checkfirst=False)
-    fill_unreleased(connection)
-
-
 def fill_unreleased(connection: sa.Connection) -> None:
     """Writes the table anew, from the entries and the releases."""
     connection.execute(sa.delete(UNRELEASED))
     connection.execute(sa.insert(UNRELEASED).from_select(["entry", "dataset", "analyst"], MISSING_RELEASES))
-
-
-def _create_triggers(connection: sa.Connection, table: sa.Table) -> None:
-    if connection.dialect.name == "sqlite":
-        triggers = [_sqlite_trigger(table, event) for event in _EVENTS]
-    else:
-        triggers = [_POSTGRES_GUARD.format(table=table.name)]
-    for trigger in triggers:
-        connection.exec_driver_sql(trigger)
 
 
 def unguarded(connection: sa.Connection) -> list[str]:

@@ -24,7 +24,6 @@ from dpxplain.ledger.tables import (
     SHARES,
     VERSIONS,
     WITH_SUBJECT,
-    WITHOUT_SUBJECT,
 )
 from dpxplain.model.budget import rho_of_units
 from dpxplain.model.charge import (
@@ -95,14 +94,14 @@ def _reads(*conditions: sa.ColumnElement[bool]) -> _Reads:
         sa.select(of_kind.where(version).order_by(ENTRIES.c.id.desc()).limit(1).subquery().c.id)
         for version in (ENTRIES.c.version == sa.bindparam("version"), ENTRIES.c.version.is_(None))
     ]
-    ids = sa.select(ENTRIES.c.id).where(_OF_DATASET, *conditions)
     most_precise = (
-        ids.join(RELEASES)
+        sa.select(ENTRIES.c.id)
+        .join(RELEASES)
+        .where(_OF_DATASET, *conditions)
         .where(sa.text(WITH_SUBJECT), ENTRIES.c.subject == sa.bindparam("subject"))
         .order_by(ENTRIES.c.charge_units.desc())
         .limit(MOST_PREPARATIONS)
     )
-    without_subject = ids.where(sa.text(WITHOUT_SUBJECT))
     return _Reads(
         by_key=released.add_columns(RELEASES.c.payload)
         .where(ENTRIES.c.key == sa.bindparam("key"))
@@ -117,7 +116,7 @@ def _reads(*conditions: sa.ColumnElement[bool]) -> _Reads:
         .order_by(ENTRIES.c.id.desc())
         .limit(1),
         preparations=_ENTRIES.join(RELEASES)
-        .where(ENTRIES.c.id.in_(sa.union_all(sa.select(most_precise.subquery().c.id), without_subject)))
+        .where(ENTRIES.c.id.in_(sa.select(most_precise.subquery().c.id)))
         .order_by(ENTRIES.c.id),
     )
 
@@ -166,7 +165,7 @@ class VisibleEntries:
     def _numbered(self, connection: sa.Connection, dataset: str, id: EntryId) -> sa.Row[Any] | None:
         """The row of an entry of the analyst, or of the owner whom the number names.
 
-        For an older row, the number is its id.
+        A charge for lost records has its row's id in place of a number.
         """
         number, owner = read_id(id) or (0, None)
         wanted = {"dataset": dataset, "number": number, "owner": self._analyst if owner is None else owner}
@@ -186,7 +185,7 @@ class VisibleEntries:
         return row if row.analyst in self._owners(connection, dataset) else None
 
     def latest(self, dataset: str, kind: str, version: str | None) -> Entry | None:
-        """The newest released entry of this kind, whose data version is this one or is not recorded."""
+        """The newest released entry of this kind and data version. Notices have no version and count too."""
         rows: list[sa.Row[Any]] = []
         with self._store.reading() as connection:
             wanted = {"dataset": dataset, "kind": kind}

@@ -26,12 +26,12 @@ Row = Mapping[str, Any]
 def audit_sentence(record: AuditRecord, token_names: Mapping[str, str]) -> str:
     """The sentence: who did what.
 
-    `token_names` maps token ids to names; other ids are old browser sessions.
+    `token_names` maps token ids to names. A token that was made a moment ago may not be among them yet.
     """
     if record.action == "token revoked":
         id = record.details["revocation"]["token"]
-        ended = f"revoked {token_names[id]}'s token" if id in token_names else "ended a browser session"
-        return f"{_actor(record)} {ended} ({id})."
+        token = f"{token_names[id]}'s token" if id in token_names else "a token"
+        return f"{_actor(record)} revoked {token} ({id})."
     predicate = _PREDICATES.get(record.action)
     of_dataset = f" ({record.dataset})" if record.dataset else ""
     return f"{_actor(record)} {predicate(record) if predicate else record.action + of_dataset}."
@@ -143,7 +143,6 @@ _PREDICATES: dict[str, Callable[[AuditRecord], str]] = {
     "shared": _sharing("let"),
     "unshared": _sharing("stopped letting"),
     "token created": _token_created,
-    "session created": lambda record: f"opened a browser session{_until(_row(record, 'token'))}",
     "signed in": lambda _: "signed in with a browser",
     "browser sessions ended": lambda record: (
         f"ended the browser sessions of {record.details.get('name')} ({record.details.get('sessions')})"
@@ -164,7 +163,6 @@ _PREDICATES: dict[str, Callable[[AuditRecord], str]] = {
         f"repeated request {record.details.get('entry')} on {record.dataset}, which was charged but not "
         "answered"
     ),
-    "found": lambda _: "recorded an entry that is older than the log",
 }
 
 
