@@ -459,7 +459,7 @@ class Session:
     def _refuse_other_version(self, number: EntryId) -> None:
         """Raises if the entry is an answer about another version of the data."""
         entry, version = self._dataset.ledger.entry(self._dataset.name, number), self.schema.table.version
-        if entry is not None and entry.kind == "query" and entry.version not in (None, version):
+        if entry is not None and entry.kind == "query" and entry.version != version:
             raise BadRequest(
                 f"Answer {number} is about version {entry.version!r} of the data. The data are now at "
                 f"version {version!r}.",
@@ -493,7 +493,6 @@ def _open(
         declared = with_public_tables(declared, folder, tables)  # their keys may be discovered now
         data = OpenedTables(source, declared, options, tables=tables or {})
         check = VersionCheck(ledger.versions, name, version, data.source)
-        check.take_old_charges()
         return kind(declared, data.engine, ledger, releaser, noise, progress, trusted_code, check, data)
 
     try:

@@ -81,26 +81,33 @@ def test_attributes_in_another_order_are_the_same_request(session: dpx.Session) 
         assert session.budget.spent == spent
 
 
-def test_what_was_prepared_in_an_order_of_its_own_is_found_in_every_order(
-    session: dpx.Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before the order was left out of a request's identity, it was kept as it was given."""
-    answer = session.query(SQL, rho=0.1)
-    assert isinstance(answer, dpx.Answer)
-    question = answer.why(*PAIR)
-    one, other = PAIRS_ANYHOW
-    paid = {"rho": 0.1, "k": 2, "conjuncts": 2, "mechanism": "vector"}
-    with monkeypatch.context() as before:
-        before.setattr(FamilyChoice, "in_schema_order", lambda choice, _: choice)
-        prepared = answer.prepare(rho=0.8, conjuncts=2, attributes=one)
-        table = question.explain(**paid, attributes=one)
-    spent = session.budget.spent
-    assert answer.prepare(rho=0.8, conjuncts=2, attributes=one).id == prepared.id
-    assert question.explain(**paid, attributes=one).records() == table.records()
-    tables = [question.explain(k=4, conjuncts=2, attributes=names) for names in (one, other, sorted(one))]
-    assert [row["influence_covered"] for row in tables[0].truth().rows] == [True] * 4
-    assert tables[0].records() == tables[1].records() == tables[2].records()
-    assert session.budget.spent == spent
+def test_a_preparation_is_read_rightly_after_the_curator_reordered_the_columns(tmp_path: Path) -> None:
+    draws, sizes = np.random.default_rng(5), {"a": 2, "b": 3, "c": 4}
+    codes = {name: draws.integers(size, size=3000) for name, size in sizes.items()}
+    column = {name: [f"{name}{code}" for code in values] for name, values in codes.items()}
+    late = (codes["a"] * codes["c"] + codes["b"]) % 3 == 0
+    rows = pa.table({"g": np.where(late, "A", "B"), **column, "late": late.astype(int)})
+    declared = {
+        "g": {"values": ["A", "B"]},
+        "late": {"bounds": [0, 1]},
+        **{name: {"values": [f"{name}{code}" for code in range(size)]} for name, size in sizes.items()},
+    }
+
+    def lines(names: list[str]) -> list[tuple[frozenset[str], float]]:
+        schema = {
+            "table": {"name": "t"},
+            "privacy": {"rho": 10.0},
+            "columns": {name: declared[name] for name in names},
+        }
+        with dpx.connect(rows, schema, workspace=tmp_path, insecure_seed=20) as session:
+            answer = session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=0.1)
+            if not any(entry.kind == "prepare" for entry in session.history):
+                answer.prepare(rho=0.8, conjuncts=2, attributes=["a", "b", "c"])
+            table = answer.why("A", "B").explain(k=12, conjuncts=2, attributes=["a", "b", "c"])
+            assert session.budget.spent == 0.9
+        return [(frozenset(str(row.predicate).split(" AND ")), row.influence) for row in table]
+
+    assert lines(["g", "late", "a", "b", "c"]) == lines(["c", "late", "b", "a", "g"])
 
 
 def test_the_cells_are_those_that_were_released(session: dpx.Session, answer: dpx.Answer) -> None:

@@ -93,7 +93,7 @@ def test_revoked_token_is_refused_at_once_in_every_process(address):
     other.close()
 
 
-@pytest.mark.parametrize("secret_hash", ["scrypt-16384-8-1$00$00", f"sha256${'0' * 64}", "sha256$", ""])
+@pytest.mark.parametrize("secret_hash", [f"sha256${'0' * 64}", "sha256$", ""])
 def test_token_is_refused_once_its_hash_is_replaced(ledger, secret_hash):
     _, text = create(ledger)
     with ledger._store.updating() as connection:

@@ -272,16 +272,6 @@ def test_what_may_be_nothing_is_one_sentence_and_stays_in_the_exports(tmp_path: 
     )
 
 
-def test_quality_bought_from_an_earlier_program_says_nothing_of_declared_nulls() -> None:
-    plan = plan_quality(Schema.load(UNION), 1e3)
-    counts = [[1000.0, 0.0, 0.0], [750.0, 0.0, 250.0, 0.0], [500.0, 0.0, 250.0, 250.0], [500.0, 250.0, 250.0]]
-    rows = tuple(itertools.chain(*counts, [1000.0, 0.0, 0.0]))
-    stored = QualityRelease.from_json(QualityRelease(1e3, rows, 0.1, (), None).to_json())
-    assert not stored.nulls_apart
-    told = [(row.column, row.domain) for row in _quality(stored, plan) if row.category == "null"]
-    assert told == [("hours", "bounds"), ("sex", "values"), ("race", "values")]
-
-
 def test_quality_prints_and_exports(tmp_path: Path) -> None:
     session = open_flights(tmp_path)
     quality = session.quality(rho=50.0)

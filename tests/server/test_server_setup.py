@@ -74,16 +74,6 @@ def test_paths_are_relative_to_the_file_and_the_environment_names_the_ledger(
         Config.load(file)
 
 
-def test_a_ledger_where_earlier_versions_kept_it_is_not_forgotten(tmp_path: Path) -> None:
-    file = tmp_path / "server.toml"
-    file.write_text("[server]\ndatasets = 'a'\n", encoding="utf-8")
-    (tmp_path / "ledger.sqlite").touch()
-    with pytest.raises(BadRequest, match=r'ledger = "ledger\.sqlite"'):
-        Config.load(file)
-    file.write_text("[server]\ndatasets = 'a'\nledger = 'ledger.sqlite'\n", encoding="utf-8")
-    assert Config.load(file).ledger_place == str(tmp_path / "ledger.sqlite")
-
-
 def _certificate(folder: Path) -> tuple[Path, Path]:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])

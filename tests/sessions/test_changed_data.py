@@ -333,33 +333,6 @@ def test_another_process_is_refused_too(tmp_path, workspace, connect):
     assert done.stdout.strip() == "data_changed"
 
 
-def test_a_ledger_without_fingerprints_takes_the_first_data_it_is_opened_with(tmp_path, workspace, connect):
-    file = write(tmp_path / "flights.csv", 2000, 1000)
-    with connect(file) as session:
-        first = session.query(SQL, rho=1)
-    _forget_versions(workspace / "ledger.sqlite")
-    with connect(file) as session:
-        assert session.query(SQL, rho=1)["EWR"].estimate == first["EWR"].estimate
-    write(file, 1000, 2000)
-    with connect(file) as session, pytest.raises(DataChanged):
-        session.answer()
-    with connect(file, "2") as session:
-        assert not session.query(SQL, rho=1).free
-
-
-def _forget_versions(path: Path) -> None:
-    """The ledger as an older program would have left it."""
-    import sqlite3
-
-    with closing(sqlite3.connect(path)) as connection, connection:
-        names = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
-        for (name,) in connection.execute(names).fetchall():
-            connection.execute(f"DROP TRIGGER {name}")
-        connection.execute("DELETE FROM file_states")
-        connection.execute("DELETE FROM versions")
-        connection.execute("UPDATE entries SET version = NULL")
-
-
 def test_no_digest_of_the_data_is_stored_or_printed(tmp_path, workspace, connect):
     file = write(tmp_path / "flights.csv", 2000, 1000)
     import hashlib

@@ -206,7 +206,7 @@ def _print(report: DataReport, charges: dict[str | None, float]) -> None:
         ("version", "since (UTC)", "by", "ρ spent", "data"), rows, empty="No version has been queried yet."
     )
     if None in charges:
-        note(f"{amount(charges[None])} ρ was spent before versions were recorded.")
+        note(f"{amount(charges[None])} ρ was charged for lost records.")
     if report.state == "changed":
         warn(report.sentence)
     else:

@@ -138,17 +138,6 @@ def check_configured(ledger: str) -> None:
         )
 
 
-def refuse_forgotten_ledger(folder: Path) -> None:
-    """Raises if an earlier version left its ledger here: a new ledger would start with full budgets."""
-    if (folder / LEDGER_FILE).exists() and not (folder / DEFAULT_LEDGER).exists():
-        raise SchemaError(
-            f"There is a {LEDGER_FILE} beside the configuration. Earlier versions kept the ledger there; "
-            f"this version keeps it in {DEFAULT_LEDGER}, as every command does.",
-            remedy=f'Write ledger = "{LEDGER_FILE}" under [server] to keep using this file, or move it to '
-            f"{DEFAULT_LEDGER}.",
-        )
-
-
 def database_address(place: str | Path) -> str | None:
     """The postgresql:// address, or None if it is a path. Raises for other schemes, naming only the scheme.
 
@@ -203,7 +192,7 @@ def _with_servers_anchor(address: LedgerAddress, configured: LedgerAddress | Non
     if address.folder is not None:
         return address
     try:
-        server = configured or _of_configuration(Path(CONFIGURATION), is_used=False)
+        server = configured or _of_configuration(Path(CONFIGURATION))
         variable = os.environ.get(LEDGER_VARIABLE)
         served = _named(variable) if variable else server
     except BadRequest:  # the server's ledger cannot be found, so it is not the named one
@@ -242,7 +231,7 @@ def _in_workspace(folder: str | Path) -> LedgerAddress:
     return LedgerAddress(str(Path(folder) / LEDGER_FILE), is_workspace=True)
 
 
-def _of_configuration(file: Path, *, is_used: bool = True) -> LedgerAddress | None:
+def _of_configuration(file: Path) -> LedgerAddress | None:
     """The ledger of a server's configuration; None if the file is missing or not a configuration."""
     try:
         raw: Any = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -251,8 +240,6 @@ def _of_configuration(file: Path, *, is_used: bool = True) -> LedgerAddress | No
         ledger, anchor = server.get("ledger"), server.get("anchor")
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
-    if ledger is None and is_used:
-        refuse_forgotten_ledger(file.parent)
     return configured_ledger(str(ledger or DEFAULT_LEDGER), file.parent, anchor)
 
 

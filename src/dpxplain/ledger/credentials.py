@@ -29,11 +29,8 @@ from dpxplain.ledger.tables import REVOCATIONS, SESSIONS, TOKENS
 ROLES = ("analyst", "curator")
 
 _FORM = re.compile(r"dpx_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
-# Tokens with a parent are browser sessions of older versions, which have ended.
-_WITH_STATE = (
-    sa.select(TOKENS, REVOCATIONS.c.time.label("revoked"))
-    .outerjoin(REVOCATIONS, REVOCATIONS.c.token == TOKENS.c.id)
-    .where(TOKENS.c.parent.is_(None))
+_WITH_STATE = sa.select(TOKENS, REVOCATIONS.c.time.label("revoked")).outerjoin(
+    REVOCATIONS, REVOCATIONS.c.token == TOKENS.c.id
 )
 _BY_ID = _WITH_STATE.where(TOKENS.c.id == sa.bindparam("id"))
 
@@ -115,7 +112,7 @@ class Tokens:
         revoking tokens does not end them. Returns the tokens' ids and the number of these sessions.
         """
         with self._store.recording() as connection:
-            tokens = sa.select(TOKENS.c.id).where(TOKENS.c.by == name, TOKENS.c.parent.is_(None))
+            tokens = sa.select(TOKENS.c.id).where(TOKENS.c.by == name)
             ids = connection.execute(tokens.order_by(TOKENS.c.created, TOKENS.c.id)).scalars().all()
             now = audit.now()
             own = (SESSIONS.c.name == name, SESSIONS.c.token.is_(None), SESSIONS.c.expires > now)
@@ -170,12 +167,7 @@ def hashed(text: str) -> str:
 
 
 def matches(text: str, secret_hash: str) -> bool:
-    """Whether the hash is of this text. Ledgers up to version 4 stored scrypt hashes."""
-    algorithm, _, digest = secret_hash.partition("$")
-    if algorithm == "scrypt-16384-8-1":
-        salt, _, digest = digest.partition("$")
-        key = hashlib.scrypt(text.encode(), salt=bytes.fromhex(salt), n=2**14, r=8, p=1)
-        return hmac.compare_digest(key.hex(), digest)
+    """Whether the hash is of this text."""
     return hmac.compare_digest(hashed(text), secret_hash)
 
 

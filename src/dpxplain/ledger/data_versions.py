@@ -21,13 +21,6 @@ _BY_NAME = sa.select(VERSIONS).where(
     VERSIONS.c.dataset == sa.bindparam("dataset"), VERSIONS.c.version == sa.bindparam("version")
 )
 _OF_DATASET = sa.select(VERSIONS).where(VERSIONS.c.dataset == sa.bindparam("dataset")).order_by(VERSIONS.c.id)
-_OLD_CHARGE = (
-    sa.select(ENTRIES.c.id)
-    .where(
-        ENTRIES.c.dataset == sa.bindparam("dataset"), ENTRIES.c.charge_units > 0, ENTRIES.c.version.is_(None)
-    )
-    .limit(1)
-)
 _CHARGES = (
     sa.select(ENTRIES.c.version, sa.func.sum(ENTRIES.c.charge_units))
     .where(ENTRIES.c.dataset == sa.bindparam("dataset"), ENTRIES.c.charge_units > 0)
@@ -62,15 +55,8 @@ class SQLDataVersions:
             opened = _find(connection, dataset, version)
             return opened or _open(connection, dataset, version, digest, by)
 
-    def has_charges_of_unknown_data(self, dataset: str) -> bool:
-        """Whether all charges, and at least one, were made before ledgers stored fingerprints."""
-        with self._store.reading() as connection:
-            if connection.execute(_OF_DATASET.limit(1), {"dataset": dataset}).first() is not None:
-                return False
-            return connection.execute(_OLD_CHARGE, {"dataset": dataset}).first() is not None
-
     def charges(self, dataset: str) -> dict[str | None, float]:
-        """The ρ charged to each version; the key None is for charges of older programs.
+        """The ρ charged to each version; the key None is for lost records.
 
         Reads all entries: for the curator's commands only.
         """

@@ -56,14 +56,11 @@ class LedgerView(Protocol):
         ...
 
     def latest(self, dataset: str, kind: str, version: str | None = None) -> Entry | None:
-        """The newest released entry of this kind, whose data version is this one or is not recorded."""
+        """The newest released entry of this kind and data version. Notices have no version and count too."""
         ...
 
     def preparations(self, dataset: str, subject: str) -> list[Entry]:
-        """Released preparations of the query with this identity, oldest first.
-
-        Preparations of older versions, which stored no identity, are always included.
-        """
+        """Released preparations of the query with this identity, oldest first."""
         ...
 
     def discovered(self, dataset: str, key: str) -> tuple[Entry, str] | None:
@@ -157,10 +154,6 @@ class DataVersions(Protocol):
 
     def open(self, dataset: str, version: str, digest: ContentDigest, by: str = "") -> DataVersion:
         """The version. Opens it with these data unless it is open already."""
-        ...
-
-    def has_charges_of_unknown_data(self, dataset: str) -> bool:
-        """Whether all charges, and at least one, were made before ledgers stored fingerprints."""
         ...
 
     def recognises(self, version: DataVersion, state: str) -> bool:

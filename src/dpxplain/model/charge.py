@@ -24,8 +24,7 @@ class Event(StrEnum):
 
     Compatibility: once released, a name keeps its meaning and its accounting for ever. A mechanism that
     measures something else, or is accounted for differently, gets a new name. Readers show an unknown name
-    as it is written, because a newer version may have added it. Entries older than this vocabulary contain
-    the words in `OLD_WORDS`, which translates them.
+    as it is written, because a newer version may have added it.
     """
 
     COUNTS = "gaussian.counts"
@@ -68,11 +67,6 @@ WORDS = {
     Event.UNIT_COUNTS: "units by their number of rows (Gaussian)",
     Event.VALUES: "values above a threshold (Gaussian)",
 }
-# Distance searches were once written with the words of the ordinary ones; kind and noise are the same.
-OLD_WORDS = {words: event for event, words in WORDS.items()} | {
-    "influences (noisy binary search)": Event.INFLUENCE_SEARCH_BY_DISTANCE
-}
-
 
 _SEARCHES = frozenset({Event.RANK_SEARCH, Event.INFLUENCE_SEARCH_BY_DISTANCE, Event.RANK_SEARCH_BY_DISTANCE})
 _ON_WHOLE_NUMBERS = Event.VALUES
@@ -118,15 +112,12 @@ class Spend:
 
     @classmethod
     def from_row(cls, row: list[Any]) -> Spend:
-        """Reads what any version of the ledger stored.
+        """Reads the values that the ledger stores.
 
-        >>> Spend.from_row(["COUNT(*): counts (Gaussian)", 0.1])
+        >>> Spend.from_row(["gaussian.counts", 0.1, "COUNT(*)"])
         Spend(event='gaussian.counts', rho=0.1, of='COUNT(*)')
         """
         event, rho, of = (*row, "")[:3]
-        aggregate, _, words = event.rpartition(": ")
-        if words in OLD_WORDS:
-            return cls(str(OLD_WORDS[words]), rho, aggregate)
         return cls(event, rho, of)
 
 
@@ -307,7 +298,7 @@ class Entry:
     request: Mapping[str, Any] | None = None
     """What was asked, as public JSON, so that it can be asked again."""
     version: str | None = None
-    """The declared version of the data that it was measured on; None if that was not recorded."""
+    """The declared version of the data that it was measured on; None for notices and for lost records."""
     total_rho: float = field(default=0.0, compare=False)
     """In a history, the cost of all lines up to this one. 0 if the entry was looked up by itself."""
     row: int = field(default=0, compare=False)

@@ -1,7 +1,7 @@
 """What leaves the curator's side: released numbers only, with the noise they carry.
 
 Releases are stored in the ledger as JSON, so that a repeated request is answered from there for free. Long
-arrays are stored packed. Older releases, which were stored as lists of numbers, can still be read.
+arrays are stored packed, short ones as lists of numbers.
 """
 
 from __future__ import annotations
@@ -89,11 +89,11 @@ class AnswerRelease:
 
     def to_raw(self) -> dict[str, Any]:
         raw = vars(self) | {name: _stored(getattr(self, name)) for name in _VECTORS}
-        later = (
+        optional = (
             *("count_noise", "sum_noise", "noisy_squares", "squares_scale", "squares_noise"),
             *("noisy_bins", "bins_scale", "bin_edges"),
         )
-        return {name: value for name, value in raw.items() if name not in later or value not in ((), None)}
+        return {name: value for name, value in raw.items() if name not in optional or value not in ((), None)}
 
     @classmethod
     def from_json(cls, text: str) -> AnswerRelease:
@@ -128,8 +128,8 @@ def _numbers(stored: list[float] | str | None) -> tuple[float, ...] | None:
 class AnswersRelease:
     """Phase 1 for several aggregates: one release each, in the order of `phases.answer_query.canonical`.
 
-    The release of a single aggregate is older and is stored without a version. Version 2 has independent
-    noise for each aggregate; version 3 says which noise they share.
+    Stored with a version: in version 2 each aggregate has independent noise, and version 3 says which noise
+    they share. The release of a single aggregate is stored without a version.
     """
 
     rho: float

@@ -40,7 +40,7 @@ from dpxplain.model.joined_tables import (
     private_apart,
 )
 from dpxplain.model.spelling import unknown_key
-from dpxplain.model.unknown_column import UnknownColumn, apart, is_declarable
+from dpxplain.model.unknown_column import UnknownColumn, apart
 
 __all__ = [
     "AggregateKind",
@@ -285,8 +285,8 @@ class Schema(Displayed, Declared):
                 label=self.unknown[name].label,
                 description=self.unknown[name].description,
             )
-            for name, found in discovered.items()
-            if (values := tuple(filter(is_declarable, found)))  # old ledgers may hold others
+            for name, values in discovered.items()
+            if values
         }
         return Schema.load(self.model_copy(update={"columns": Columns({**self.columns, **columns})}))
 

@@ -201,13 +201,11 @@ class QualityRelease:
     units_scale: float | None
     private: bool = True
     discovered: tuple[str, ...] = ()
-    """The discovered columns that were counted, after the declared ones. Earlier versions named none and
-    counted the columns that were known then; those counts are not read."""
+    """The discovered columns that were counted, after the declared ones."""
     nulls_apart: bool = False
-    """Whether declared NULLs were counted as "null". Earlier versions counted them as "fits"."""
+    """Whether a column declares NULL. Its NULLs are counted as "null", not as "fits"."""
 
     def to_json(self) -> str:
-        # Earlier versions know neither key, so each is written only if it is set.
         left_out = {name for name in ("discovered", "nulls_apart") if not getattr(self, name)}
         return json.dumps({name: value for name, value in vars(self).items() if name not in left_out})
 

@@ -224,16 +224,6 @@ class OpenDataset:
             self.caller,
         )
 
-    def asked_order(self, choice: FamilyChoice, is_stored: Callable[[FamilyChoice], bool]) -> FamilyChoice:
-        """The choice with its attributes in declared order, so that their order does not matter.
-
-        Older versions stored requests in the order given; such a release is still found.
-        """
-        declared = choice.in_schema_order(self.schema)
-        if declared is choice or is_stored(declared) or not is_stored(choice):
-            return declared
-        return choice
-
     def keep_families_if_accepted(self, caller: str) -> AbstractContextManager[None]:
         """Context manager: drops cached families if the request is refused."""
         return self._families.keep_if_accepted(caller)
@@ -310,11 +300,12 @@ class OpenDataset:
         keeps its data.
         """
         if not self._declared:
-            # Schema keys that came later are left out if unused, so that older releases are still found.
-            later = ("center", "expression", "groups", "time_zone", "lookup", "joined", "verbatim")
+            # Left out if unused, as every key should be that is added to the schema: then what was released
+            # before is still found.
+            optional = ("center", "expression", "groups", "time_zone", "lookup", "joined", "verbatim")
             unused: dict[str, Any] = {
                 name: {"label", "unit", "value_labels"}  # words for people, which change no number
-                | {key for key in later if getattr(column, key) is None}
+                | {key for key in optional if getattr(column, key) is None}
                 for name, column in self.schema.columns.items()
             } | dict.fromkeys(self.schema.discovered, True)  # as they are discovered once for each version
             left_out: dict[str, Any] = {

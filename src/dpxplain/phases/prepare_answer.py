@@ -199,13 +199,12 @@ def _prepared_family(query: Query, family: Family, entry: Entry, dataset: OpenDa
     """The family that an entry prepared, if it belongs to this query under these declarations."""
     if entry.key == preparation_key(query, family, entry.rho, dataset):
         return family
-    body = entry.request and entry.request.get("family")
-    if not body:  # written before entries kept their requests
+    if entry.request is None:
         return None
-    for choice in islice(_earlier_choices(body, query, dataset.schema), _MOST_CHOICES):
+    for choice in islice(_earlier_choices(entry.request["family"], query, dataset.schema), _MOST_CHOICES):
         try:
             prepared = dataset.family(query, choice)
-        except BadRequest:  # it is for another query, or for an older schema
+        except BadRequest:  # it is for another query, or for an earlier schema
             continue
         if entry.key == preparation_key(query, prepared, entry.rho, dataset):
             return prepared
@@ -242,7 +241,7 @@ def _columns(family: Family) -> dict[object, int]:
 def _cell_order(part: Part, prepared: Part) -> IntArray:
     """Positions of a part's cells in a preparation that names its columns in another order.
 
-    Older requests, whose identity included the order, were measured in the order that they named.
+    Columns are named in the schema's order, which the curator may have changed since.
     """
     assert isinstance(part, Conjunctions)
     assert isinstance(prepared, Conjunctions)

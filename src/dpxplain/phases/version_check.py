@@ -45,16 +45,6 @@ class VersionCheck:
         """What the source's files are like now; None if they are missing or still being written."""
         return self._source.present_state()
 
-    def take_old_charges(self) -> None:
-        """Opens the version if there are charges, all from before ledgers stored fingerprints.
-
-        These charges count as the version's own, because their data are no longer known.
-        """
-        if self._versions.has_charges_of_unknown_data(self._dataset):
-            digest = self._source.digest()
-            if digest is not None:
-                self._versions.open(self._dataset, self.version, digest)
-
     def _is_own(self) -> bool:
         """Whether the data read are the version's data; also true if the version has none yet."""
         if self._opened is not None:
@@ -133,5 +123,5 @@ class VersionedLedger:
         self._ledger.close()
 
     def _is_of_version(self, entry: Entry) -> bool:
-        """Whether an entry may be of the version; older programs recorded none, so only the key tells."""
+        """Whether an entry is of the version, or of none, as notices and charges for lost records are."""
         return entry.version in (None, self._version_check.version)

@@ -53,7 +53,7 @@ class RemoteLedger:
             expires=None if expires is None else datetime.fromisoformat(expires),
             shared_remaining=body["shared_remaining"],
             gaussian=body["gaussian"],
-            discovered_delta=body.get("total_delta", body["delta"]) - body["delta"],
+            discovered_delta=body["total_delta"] - body["delta"],
         )
 
     def find(self, dataset: str, key: str) -> tuple[Entry, str] | None:

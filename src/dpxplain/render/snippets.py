@@ -68,9 +68,9 @@ def explain_code(place: Place, sql: str, rho: float, request: Mapping[str, Any],
     options = {"k": request["k"], "rho": request["rho"], "mechanism": request["mechanism"], **given_options}
     if request["split"] is not None:
         options["split"] = tuple(request["split"])
-    if request.get("lower_share") is not None:  # older history lines lack it
+    if request["lower_share"] is not None:
         options["lower_share"] = request["lower_share"]
-    options |= {"distinct": request["distinct"]} if "distinct" in request else {}
+    options["distinct"] = request["distinct"]
     options |= _unusual_of_table(request)
     written = ", ".join(f"{name}={_option_python(name, value)}" for name, value in options.items())
     python = query["python"].removesuffix("print(answer)\n")
@@ -79,11 +79,10 @@ def explain_code(place: Place, sql: str, rho: float, request: Mapping[str, Any],
     python += f"table = question.explain({written})\nprint(table)\n"
     words = ["explain", *place.words, *_groups_words(request), "--rho", repr(request["rho"])]
     words += ["--k", str(request["k"]), "--mechanism", request["mechanism"]]
-    if "distinct" in request:  # older history lines lack it
-        words.append("--distinct" if request["distinct"] else "--all-conditions")
+    words.append("--distinct" if request["distinct"] else "--all-conditions")
     if request["split"] is not None:
         words += ["--split", ",".join(map(repr, request["split"]))]
-    if request.get("lower_share") is not None:
+    if request["lower_share"] is not None:
         words += ["--lower-share", repr(request["lower_share"])]
     for name, value in given_options.items():
         values = [str(value)] if isinstance(value, int) else value
@@ -112,7 +111,7 @@ def _condition_python(text: str) -> str:
 
 
 def _unusual(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The question's options that differ from the defaults; older history lines lack some."""
+    """The question's options that differ from the defaults."""
     usual = {"confidence": _USUAL_CONFIDENCE, "method": DEFAULT_METHOD, "population": False}
     return {name: request[name] for name, value in usual.items() if request.get(name, value) != value}
 

@@ -152,14 +152,9 @@ def plan_prepared(
     answer: AnswerLike, rho: float, choice: FamilyChoice, dataset: OpenDataset
 ) -> PlannedPreparation:
     """Plans the preparation of an answer. The order of the chosen attributes does not matter."""
-    query = answer.statement.query
-
-    def plan(choice: FamilyChoice) -> Preparation:
-        family = dataset.family(query, choice)
-        return plan_preparation(query, family, answer.release, dataset.schema, rho)
-
-    choice = dataset.asked_order(choice, lambda ordered: dataset.find(plan(ordered)) is not None)
-    return PlannedPreparation(answer, plan(choice), prepare_request(answer, rho, choice), dataset)
+    query, ordered = answer.statement.query, choice.in_schema_order(dataset.schema)
+    plan = plan_preparation(query, dataset.family(query, ordered), answer.release, dataset.schema, rho)
+    return PlannedPreparation(answer, plan, prepare_request(answer, rho, ordered), dataset)
 
 
 def _largest_groups(answer: AnswerLike) -> tuple[int, ...]:

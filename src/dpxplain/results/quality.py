@@ -143,8 +143,6 @@ class Quality(Frozen, Displayed, ReleasedRows[QualityRelease, QualityRow]):
             column = self.schema.column(part.column)
             is_null_group = declares_null(column) and part.domain != "bounds"
             for category in part.categories[1:]:
-                if category == "null" and is_null_group and not self.release.nulls_apart:
-                    continue  # its NULLs are among the rows that fit
                 misfit, effect = _in_words(column, part.domain, category, is_null_group)
                 count = self._counts[part.column, part.domain][category]
                 yield QualityRow(

@@ -360,16 +360,12 @@ class Question(AskedQuestion):
         asked = asked_rho(
             rho, epsilon, self._dataset, lambda rho: self.plan_explain(choice, k, rho, *options).plan.spends
         )
-
-        def plan(choice: FamilyChoice) -> ExplanationPlan:
-            family = self._family(choice)
-            price = self._prepared_rho(family, mechanism) if asked is None else asked
-            terms = self._terms(family, k, price, confidence, sensitivity, distinct)
-            shares = best_split(k, family.size, terms.confidence) if split == "best" else split
-            return plan_explanation(terms, self._dataset, mechanism, shares, lower_share)
-
-        ordered = self._dataset.asked_order(choice, lambda ordered: plan(ordered).is_stored(self._dataset))
-        planned = plan(ordered)
+        ordered = choice.in_schema_order(self._dataset.schema)
+        family = self._family(ordered)
+        price = self._prepared_rho(family, mechanism) if asked is None else asked
+        terms = self._terms(family, k, price, confidence, sensitivity, distinct)
+        shares = best_split(k, family.size, terms.confidence) if split == "best" else split
+        planned = plan_explanation(terms, self._dataset, mechanism, shares, lower_share)
         if asked is None and planned.rho:  # the preparation does not cover this split or sensitivity
             raise self._needs_a_price()
         return PlannedExplanation(self, planned, explain_request(self, planned, ordered), self._dataset)
@@ -383,15 +379,11 @@ class Question(AskedQuestion):
         confidence: float | None,
         epsilon: float | None,
     ) -> CustomPlan:
-        def plan(choice: FamilyChoice, rho: float | None) -> CustomPlan:
-            family = self._family(choice)
+        def plan(rho: float | None) -> CustomPlan:
+            family = self._family(choice.in_schema_order(self._dataset.schema))
             return plan_by(influence, self, family, self._dataset, k=k, rho=rho, confidence=confidence)
 
-        price = asked_rho(rho, epsilon, self._dataset, lambda rho: plan(choice, rho).spends)
-        ordered = self._dataset.asked_order(
-            choice, lambda ordered: plan(ordered, price).is_stored(self._dataset)
-        )
-        return plan(ordered, price)
+        return plan(asked_rho(rho, epsilon, self._dataset, lambda rho: plan(rho).spends))
 
     def _family(self, choice: FamilyChoice) -> Family:
         if self.answer.no_influence:

@@ -7,7 +7,6 @@ it without TLS, or under names that are not listed.
 from __future__ import annotations
 
 import ipaddress
-import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,12 +18,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.ledger import DEFAULT_LEDGER
 from dpxplain.ledger.address import (
-    LEDGER_VARIABLE,
     LedgerAddress,
     check_configured,
     configured_ledger,
     find_ledger,
-    refuse_forgotten_ledger,
 )
 from dpxplain.model.memory_limit import check_size
 from dpxplain.model.schema import holds_password, is_database
@@ -263,8 +260,6 @@ def _checked(raw: Mapping[str, Any], where: str, folder: Path) -> Config:
             f"In {where}: {rules}{'' if rules.endswith('?') else '.'}",
             remedy="Correct these keys in the configuration. docs/server.md lists all keys.",
         ) from None
-    if "ledger" not in config.server.model_fields_set and not os.environ.get(LEDGER_VARIABLE):
-        refuse_forgotten_ledger(folder)
     return config.model_copy(update={"server": _with_resolved_paths(config.server, folder), "folder": folder})
 
 

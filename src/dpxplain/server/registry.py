@@ -366,8 +366,6 @@ class Registry:
         self._check_data(after)
         self._ledger.privacy_units.check_and_record(after.name, schema.privacy)
         self._ledger.open_dataset(after.name, schema.privacy.rho, schema.privacy.delta)
-        if dataset.version_check is not None:
-            dataset.version_check.take_old_charges()
         after.dataset = dataset  # only after the ledger has accepted its privacy unit and limit
         if after.data_problem is not None:
             LOG.warning("%s: the data do not match the declared version", after.file.name)

@@ -406,7 +406,7 @@ class HistoryLine(TypedDict):
     request: dict[str, Any] | None
     weights: list[WeightPayload]  # the groups that the request compares, by their labels
     key: str
-    version: str | None  # of the data, as the curator named it; null if that was not recorded
+    version: str | None  # of the data, as the curator named it; null for notices and lost records
 
 
 class HistoryPayload(TypedDict):

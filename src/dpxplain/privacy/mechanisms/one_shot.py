@@ -70,11 +70,11 @@ class OneShotPlan:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Part of a request's key; without a default η, so that releases older than η are still found."""
+        """Part of a request's key; without a default η."""
         numbers = (self.k, self.family_size, self.sensitivity)
         shares = (self.rho_select, self.rho_influence, self.rho_rank)
-        later = () if self.lower_share == LOWER_SHARE else (self.lower_share,)
-        return type(self).__name__, (*numbers, *shares, *later)
+        unusual = () if self.lower_share == LOWER_SHARE else (self.lower_share,)
+        return type(self).__name__, (*numbers, *shares, *unusual)
 
     @property
     def largest_scale(self) -> float:
