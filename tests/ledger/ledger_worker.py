@@ -1,4 +1,4 @@
-"""Other processes of the ledger tests: `python ledger_worker.py attempt ADDRESS`, `upgrade ADDRESS` or `nursery`.
+"""Other processes of the ledger tests: `ledger_worker.py attempt ADDRESS`, `upgrade ADDRESS` or `nursery`.
 
 A nursery starts a process for each address it reads, one after the other: those begin with everything
 imported, so that many can be killed in a short time.

@@ -63,11 +63,11 @@ def test_cancellation_is_seen_by_the_process_that_works(address):
 def test_silent_job_is_lost_until_it_is_heard_again(ledger, monkeypatch):
     create(ledger)
     with monkeypatch.context() as patch:
-        patch.setattr(jobs, "SILENCE", timedelta(0))
+        patch.setattr(jobs, "JOB_SILENCE", timedelta(0))
         assert ledger.jobs.get("job").state == "lost"
     assert ledger.jobs.get("job").state == "queued"
     ledger.jobs.update("job", "done", "")
-    monkeypatch.setattr(jobs, "SILENCE", timedelta(0))
+    monkeypatch.setattr(jobs, "JOB_SILENCE", timedelta(0))
     assert ledger.jobs.get("job").state == "done"
 
 

@@ -20,7 +20,9 @@ from dpxplain.model.confidential import ContentDigest
 _BY_NAME = sa.select(VERSIONS).where(
     VERSIONS.c.dataset == sa.bindparam("dataset"), VERSIONS.c.version == sa.bindparam("version")
 )
-_OF_DATASET = sa.select(VERSIONS).where(VERSIONS.c.dataset == sa.bindparam("dataset")).order_by(VERSIONS.c.id)
+_ALL_VERSIONS = (
+    sa.select(VERSIONS).where(VERSIONS.c.dataset == sa.bindparam("dataset")).order_by(VERSIONS.c.id)
+)
 _CHARGES = (
     sa.select(ENTRIES.c.version, sa.func.sum(ENTRIES.c.charge_units))
     .where(ENTRIES.c.dataset == sa.bindparam("dataset"), ENTRIES.c.charge_units > 0)
@@ -47,7 +49,7 @@ class SQLDataVersions:
     def list(self, dataset: str) -> list[DataVersion]:
         """All versions, in the order in which they were opened."""
         with self._store.reading() as connection:
-            return [_version(row) for row in connection.execute(_OF_DATASET, {"dataset": dataset})]
+            return [_version(row) for row in connection.execute(_ALL_VERSIONS, {"dataset": dataset})]
 
     def open(self, dataset: str, version: str, digest: ContentDigest, by: str = "") -> DataVersion:
         """The version. Opens it with these data unless it is open already."""

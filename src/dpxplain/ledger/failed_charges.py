@@ -19,7 +19,8 @@ from dpxplain.ledger.single_flight import (
 )
 from dpxplain.ledger.standing import known_limit
 from dpxplain.ledger.store import Store
-from dpxplain.ledger.tables import ENTRIES, FLIGHTS, LOG, UNRELEASED
+from dpxplain.ledger.tables import ENTRIES, FLIGHTS, UNRELEASED
+from dpxplain.ledger.tables import LOG as RECORDS
 from dpxplain.model.charge import Ending
 
 # Statements are built once: SQLAlchemy takes longer to build one than SQLite to run it.
@@ -31,12 +32,12 @@ _UNRELEASED = (
 )
 _FORGIVEN = "failures forgiven"
 _FORGIVENESS = (
-    sa.select(LOG.c.id, LOG.c.details)
-    .where(LOG.c.dataset == sa.bindparam("dataset"), LOG.c.action == _FORGIVEN)
-    .order_by(LOG.c.id.desc())
+    sa.select(RECORDS.c.id, RECORDS.c.details)
+    .where(RECORDS.c.dataset == sa.bindparam("dataset"), RECORDS.c.action == _FORGIVEN)
+    .order_by(RECORDS.c.id.desc())
 )
-_EVERY_CANCELLATION = sa.select(LOG.c.details).where(
-    LOG.c.dataset == sa.bindparam("dataset"), LOG.c.action == audit.CANCELLED
+_EVERY_CANCELLATION = sa.select(RECORDS.c.details).where(
+    RECORDS.c.dataset == sa.bindparam("dataset"), RECORDS.c.action == audit.CANCELLED
 )
 
 

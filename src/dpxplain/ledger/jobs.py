@@ -22,7 +22,7 @@ from dpxplain.ledger.tables import JOBS, PROCESSES
 
 UNFINISHED = ("queued", "running")
 STATES = (*UNFINISHED, "done", "failed", "cancelled")
-SILENCE = timedelta(seconds=60)
+JOB_SILENCE = timedelta(seconds=60)
 """An unfinished job without a heartbeat for this long is lost: its process is gone."""
 
 MOST_ENDED = 200
@@ -31,7 +31,7 @@ _MOST_LISTED = 1_000_000  # characters of requests in one list
 
 
 class Jobs:
-    """The jobs of one ledger. Their process calls `update` or `heartbeat` well within `SILENCE`."""
+    """The jobs of one ledger. Their process calls `update` or `heartbeat` well within `JOB_SILENCE`."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -126,7 +126,7 @@ class Jobs:
 
 def _job(row: sa.Row[Any]) -> Job:
     heard = datetime.fromisoformat(row.heard)
-    is_lost = row.state in UNFINISHED and datetime.now(UTC) - heard > SILENCE
+    is_lost = row.state in UNFINISHED and datetime.now(UTC) - heard > JOB_SILENCE
     return Job(
         id=row.id,
         dataset=row.dataset,
