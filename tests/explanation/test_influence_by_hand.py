@@ -98,6 +98,8 @@ def test_values_without_the_rows_are_those_of_the_rows_that_remain() -> None:
     assert values_without("sum", WEIGHTS, TWO).tolist() == [30 - 16, 60, 50 - 30, 15 - 20]
     averages = values_without("avg", WEIGHTS, TWO)
     assert averages == pytest.approx([5 - 3.2, np.nan, 10 - 6, 3 - 5], nan_ok=True)
+    one_row_left = QuestionCells(*map(_array, ([0], [3], [21], [[2]], [[13]])))
+    assert values_without("avg", (1.0,), one_row_left).tolist() == [8]
 
 
 def test_the_cells_of_a_question_are_those_of_its_groups_in_its_order() -> None:
