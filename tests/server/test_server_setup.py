@@ -66,9 +66,9 @@ def test_paths_are_relative_to_the_file_and_the_environment_names_the_ledger(
     config = Config.load(file)
     assert config.server.datasets == (tmp_path / "a", tmp_path / "b.toml")
     assert config.server.data_folder == tmp_path / "data"
-    assert config.ledger_place == str(tmp_path / ".dpxplain" / "ledger.sqlite")
+    assert config.ledger_address.place == str(tmp_path / ".dpxplain" / "ledger.sqlite")
     monkeypatch.setenv("DPXPLAIN_LEDGER", "postgresql://elsewhere/db")
-    assert config.ledger_place == "postgresql://elsewhere/db"
+    assert config.ledger_address.place == "postgresql://elsewhere/db"
     file.write_text("single_user = true\n[server]\ndatasets = 'a'\n", encoding="utf-8")
     with pytest.raises(BadRequest, match="single_user"):
         Config.load(file)
@@ -81,7 +81,7 @@ def test_a_ledger_where_earlier_versions_kept_it_is_not_forgotten(tmp_path: Path
     with pytest.raises(BadRequest, match=r'ledger = "ledger\.sqlite"'):
         Config.load(file)
     file.write_text("[server]\ndatasets = 'a'\nledger = 'ledger.sqlite'\n", encoding="utf-8")
-    assert Config.load(file).ledger_place == str(tmp_path / "ledger.sqlite")
+    assert Config.load(file).ledger_address.place == str(tmp_path / "ledger.sqlite")
 
 
 def _certificate(folder: Path) -> tuple[Path, Path]:
