@@ -20,7 +20,7 @@ from call_counts import calls
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import QueryRefused
 from dpxplain.ledger.ledger import open_ledger
-from dpxplain.model.budget import UNITS_PER_RHO, spend_units, split_rho
+from dpxplain.model.budget import UNITS_PER_RHO, apportion, spend_units
 from dpxplain.model.caching import cached_property
 from dpxplain.model.release import AnswersRelease
 from dpxplain.model.schema import Schema
@@ -110,11 +110,11 @@ def test_one_rho_is_charged_once_and_split_over_what_is_measured(owner: Session,
 
 @pytest.mark.parametrize("parts", range(1, 12))
 @pytest.mark.parametrize("rho", [0.1, 0.3, 1.0, 1 / 3, 5e-11, 123456.789])
-def test_the_split_is_all_of_rho_and_not_a_digit_more(rho: float, parts: int) -> None:
-    shares = split_rho(rho, parts)
+def test_equal_shares_are_all_of_rho_and_not_a_digit_more(rho: float, parts: int) -> None:
+    shares = apportion(rho, [1 / parts] * parts)
     assert math.fsum(shares) == rho
     assert sum(map(Fraction, shares)) <= Fraction(rho)
-    assert max(shares) <= min(shares) * (1 + 1e-12)
+    assert max(shares) <= min(shares) * (1 + 1e-12) + 2 / UNITS_PER_RHO
 
 
 def test_spends_add_up_to_rho_exactly(owner: Session) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Integral
@@ -14,7 +15,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from dpxplain.datasets import path as bundled
-from dpxplain.engines.opening import SchemaSource, declared_source, folder_of, refuse_swapped
+from dpxplain.engines.opening import (
+    SchemaSource,
+    bundled_engine,
+    declared_source,
+    folder_of,
+    refuse_swapped,
+)
 from dpxplain.engines.public_tables import with_public_tables
 from dpxplain.engines.source_kinds import is_address
 from dpxplain.errors import BadRequest, SchemaError
@@ -53,6 +60,7 @@ from dpxplain.sql.join import private_tables
 from dpxplain.sql.parse import parse
 
 if TYPE_CHECKING:
+    from dpxplain.engines.engine import Engine
     from dpxplain.results.schema_check import SchemaCheck
 
 LOG = logging.getLogger("dpxplain.session")
@@ -157,20 +165,21 @@ def example(
     insecure_seed: int | None = None,
     progress: Progress = silent,
 ) -> Session:
-    """Open bundled data with a fresh budget in memory.
+    """Open bundled data with a fresh budget in memory. Sessions of one process share the encoded rows.
 
     >>> example("adult").budget.remaining
     5.0
     """
-    declared = Schema.load(bundled(f"{name}.toml"))
+    source, declared = bundled(f"{name}.parquet"), bundled(f"{name}.toml")
     return _open(
-        bundled(f"{name}.parquet"),
-        declared,
+        source,
+        Schema.load(declared),
         open_ledger(None),
         curator,
         trusted_code,
         insecure_seed,
         progress,
+        engine=bundled_engine(source, declared, os.getpid()).shared(),
     )
 
 
@@ -479,6 +488,7 @@ def _open(
     memory: str | None = None,
     tables: Mapping[str, object] | None = None,
     folder: Path = Path(),
+    engine: Engine | None = None,
 ) -> Session:
     from dpxplain.curator import CuratorDataset
     from dpxplain.engines.opening import EngineOptions, OpenedTables
@@ -491,7 +501,7 @@ def _open(
 
     def opened(declared: Schema) -> OpenDataset:
         declared = with_public_tables(declared, folder, tables)  # their keys may be discovered now
-        data = OpenedTables(source, declared, options, tables=tables or {})
+        data = OpenedTables(source, declared, options, tables=tables or {}, engine=engine)
         check = VersionCheck(ledger.versions, name, version, data.source)
         return kind(declared, data.engine, ledger, releaser, noise, progress, trusted_code, check, data)
 

@@ -217,7 +217,7 @@ def test_a_folder_that_exists_may_look_like_an_address(tmp_path: Path) -> None:
     home.mkdir()
     open_ledger(home / "new" / "ledger.sqlite").close()
     (home / "server.toml").write_text(CONFIGURATION + 'ledger = "new/ledger.sqlite"\n')
-    open_ledger(Config.load(home / "server.toml").ledger_place, create=False).close()
+    open_ledger(Config.load(home / "server.toml").ledger_address.place, create=False).close()
     with pytest.raises(BadRequest, match="looks like"):
         open_ledger(home / "ann:s3cret@host" / "db")
 
@@ -276,7 +276,9 @@ def test_all_find_the_same_ledger(
         assert elsewhere.json["head"] == head
         monkeypatch.chdir(folder)
     if way != "option":
-        with closing(open_ledger(Config.load(folder / "server.toml").ledger_place, create=False)) as ledger:
+        with closing(
+            open_ledger(Config.load(folder / "server.toml").ledger_address.place, create=False)
+        ) as ledger:
             assert ledger.head()[1] == head
     assert _heads(dpxplain, *(["--ledger", place] if way == "option" else [])) == {head}
 

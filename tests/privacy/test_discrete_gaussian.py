@@ -25,13 +25,34 @@ from chance import FALSE_ALARM, plausible_frequencies
 from dpxplain.model.schema import Schema
 from dpxplain.privacy.calibration import LARGEST_SCALE
 from dpxplain.privacy.mechanisms import discrete_gaussian, exact_random
-from dpxplain.privacy.mechanisms.discrete_gaussian import GaussianLaw, LaplaceLaw, Law
+from dpxplain.privacy.mechanisms.discrete_gaussian import GaussianLaw, Law
 from dpxplain.privacy.mechanisms.exact_random import exponential_bounds
 from dpxplain.privacy.mechanisms.gaussian import gaussian_measurement
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise, VectorisedNoise, authorise, draw_gaussian
 
 ROUNDOFF = 2.0**-53
 SCALES = [0.3, 0.5, 0.99, 1.0, 1.7, 6.25, 300.0, 65_537.3, 1e9, 1e12, 2.0**50]
+
+
+class LaplaceLaw:
+    """A second law to try the sampler on: P(n) proportional to e^(-|n|/scale)."""
+
+    def __init__(self, scale: float) -> None:
+        self.width, denominator = scale.as_integer_ratio()
+        self._halvings = denominator.bit_length() - 1  # a float's denominator is a power of two
+
+    def exponents(self, u: np.ndarray, v: np.ndarray) -> np.ndarray:
+        return u.astype(np.float64) / self.width
+
+    def exact_exponent(self, u: int, v: int) -> Fraction:
+        return Fraction(u, self.width)
+
+    def magnitudes(self, u: np.ndarray, v: np.ndarray) -> np.ndarray:
+        whole = u + v * self.width
+        whole >>= self._halvings if whole.dtype == object else min(self._halvings, 63)
+        return whole
+
+
 LAWS: dict[str, Callable[[float], Law]] = {"Gaussian": GaussianLaw, "Laplace": LaplaceLaw}
 
 
@@ -380,9 +401,8 @@ def test_the_largest_scale_that_is_authorised_can_be_drawn() -> None:
 
 def test_scales_without_a_law_are_refused() -> None:
     for scale in (0.0, -1.0, math.inf, math.nan, 2.0**51 * 1.001):
-        for law in LAWS.values():
-            with pytest.raises(ValueError, match="scale"):
-                law(scale)
+        with pytest.raises(ValueError, match="scale"):
+            GaussianLaw(scale)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 2.0**-1074, 2.0**-40])

@@ -344,7 +344,7 @@ DuckDBEngine.grouped = never
 config = config_of(Path(sys.argv[1]), server={"ledger": sys.argv[1] + "/ledger.sqlite"})
 from dpxplain.ledger.ledger import open_ledger
 from server_fixture import soon
-with closing(open_ledger(config.ledger_place)) as book:
+with closing(open_ledger(config.ledger_address.place)) as book:
     print(book.tokens.create("alice", "analyst", expires=soon(), by="test")[1], flush=True)
 running.run(config, announce=lambda text: print(text, flush=True))
 """

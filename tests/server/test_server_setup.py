@@ -66,9 +66,9 @@ def test_paths_are_relative_to_the_file_and_the_environment_names_the_ledger(
     config = Config.load(file)
     assert config.server.datasets == (tmp_path / "a", tmp_path / "b.toml")
     assert config.server.data_folder == tmp_path / "data"
-    assert config.ledger_place == str(tmp_path / ".dpxplain" / "ledger.sqlite")
+    assert config.ledger_address.place == str(tmp_path / ".dpxplain" / "ledger.sqlite")
     monkeypatch.setenv("DPXPLAIN_LEDGER", "postgresql://elsewhere/db")
-    assert config.ledger_place == "postgresql://elsewhere/db"
+    assert config.ledger_address.place == "postgresql://elsewhere/db"
     file.write_text("single_user = true\n[server]\ndatasets = 'a'\n", encoding="utf-8")
     with pytest.raises(BadRequest, match="single_user"):
         Config.load(file)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from dpxplain.model.contrast import Contrast, Verdict
@@ -44,6 +46,11 @@ def test_what_is_not_private_says_so_first() -> None:
     assert NOT_PRIVATE == (
         "NOT PRIVATE: the noise comes from a fixed seed, for experiments only. Do not publish."
     )
+
+
+def test_the_page_has_the_same_sentence_for_results_with_a_seed() -> None:
+    component = Path(__file__).parents[2] / "page/src/parts/NotPrivate.svelte"
+    assert f"<p>{NOT_PRIVATE}</p>" in component.read_text("utf-8")
 
 
 def test_an_aggregate_that_is_not_selected_is_said_to_be_measured() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from copy import copy
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,7 +29,6 @@ from dpxplain.engines.encoded_tables import (
     EncodedFile,
     create_tables,
     discard,
-    is_condensed,
     load_tables,
     spill_folder,
     storage_place,
@@ -49,6 +49,7 @@ from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 from dpxplain.model.schema_fit import FitCounts, FitQuestion
 from dpxplain.model.unknown_column import ValueCounts
+from dpxplain.sql.encoded_names import CONDENSED
 
 T = TypeVar("T")
 
@@ -86,6 +87,7 @@ class DuckDBEngine(DuckDBPasses):
         self._folder = cache or temporary_folder()
         self._place = storage_place(schema, self.source, memory)
         self._closing = ExitStack()
+        self._closing.callback(self._rehearsal.close)
         try:
             self._connection = self._closing.enter_context(self._connect())
             self._open(source, cache, recognised)
@@ -97,8 +99,13 @@ class DuckDBEngine(DuckDBPasses):
         return f"<DuckDBEngine {self.schema.table.name}>"
 
     def close(self) -> None:
-        self._close_rehearsal()
         self._closing.close()
+
+    def shared(self) -> DuckDBEngine:
+        """Another engine over the same encoded rows. Closing it leaves them open for the others."""
+        engine = copy(self)
+        engine._closing = ExitStack()
+        return engine
 
     def grouped(
         self, query: Query, subsets: tuple[tuple[str, ...], ...], *, rehearsed: bool = False
@@ -231,14 +238,15 @@ class DuckDBEngine(DuckDBPasses):
 
     def _encode(self, opened: OpenedSource, rows: tuple[str, list[Any]], file: EncodedFile | None) -> None:
         """Encodes the rows once, or takes them from the file that an earlier session kept."""
-        if file is None or not load_tables(self._connection, file, self._place):
+        tables = [] if file is None else load_tables(self._connection, file, self._place)
+        if not tables:
             opened.check_rows()
             opened.relation.create_view("source")
-            create_tables(self._connection, self.schema, rows, file, self._place)
+            tables = create_tables(self._connection, self.schema, rows, file, self._place)
             self._read_unknown()
             self._connection.execute("DROP VIEW source")
         trust_statistics(self._connection)
-        self._condensed = is_condensed(self._connection)
+        self._condensed = CONDENSED in tables
         opened.release()
 
     def _read_unknown(self) -> None:

@@ -15,7 +15,7 @@ from dpxplain.engines.dialect import Kind
 from dpxplain.engines.duckdb_dialect import DuckDBDialect
 from dpxplain.engines.duckdb_passes import DuckDBPasses
 from dpxplain.engines.duckdb_source import OpenedSource, open_connection, open_source, quiet, trust_statistics
-from dpxplain.engines.encoded_tables import create_tables, is_condensed
+from dpxplain.engines.encoded_tables import create_tables
 from dpxplain.engines.encoding import Encoding, Rows, check_columns
 from dpxplain.engines.memory_table import TableSource, table_digest
 from dpxplain.engines.private_join import check_units, joined_rows
@@ -30,6 +30,7 @@ from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 from dpxplain.model.schema_fit import FitCounts, FitQuestion
 from dpxplain.model.unknown_column import ValueCounts
+from dpxplain.sql.encoded_names import CONDENSED
 
 
 class DuckDBJoinEngine(DuckDBPasses):
@@ -65,7 +66,7 @@ class DuckDBJoinEngine(DuckDBPasses):
         return f"<DuckDBJoinEngine {self.schema.table.name}, {', '.join(self.schema.joined)}>"
 
     def close(self) -> None:
-        self._close_rehearsal()
+        self._rehearsal.close()
         self._connection.close()
 
     def grouped(
@@ -119,11 +120,12 @@ class DuckDBJoinEngine(DuckDBPasses):
         encoding = Encoding(self.schema, {}, self._dialect)
         rows = joined_rows(self.schema, tables, encoding)
         self._columns = rows.columns
-        create_tables(self._connection, self.schema, (rows.sql, encoding.parameters.values), None, "memory")
+        encoded = (rows.sql, encoding.parameters.values)
+        created = create_tables(self._connection, self.schema, encoded, None, "memory")
         for number in range(len(tables)):
             self._connection.execute(f"DROP TABLE part_{number}")
         trust_statistics(self._connection)
-        self._condensed = is_condensed(self._connection)
+        self._condensed = CONDENSED in created
 
     def _within_memory(self) -> AbstractContextManager[None]:
         full = SourceError(

@@ -109,22 +109,14 @@ class DuckDBPasses:
 
     def __init__(self) -> None:
         self._values: list[Any] = []  # the parameters of `_streamed`
-        self._empty: DuckDBPasses | None = None  # the same tables without rows, created when first needed
-        self._emptying = threading.Lock()
+        self._rehearsal = Rehearsal()
 
     def check_unchanged(self) -> None:
         """Nothing to check: encoded rows belong to this engine, and files are compared after each pass."""
 
-    def _close_rehearsal(self) -> None:
-        with self._emptying:
-            if self._empty is not None:
-                self._empty._connection.close()
-
     def _rehearse(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> AnyGrouped:
         """The result of `_scan` over empty tables with the same columns."""
-        with self._emptying:
-            self._empty = self._empty or _without_rows(self)
-        return self._empty._scan(query, subsets)
+        return self._rehearsal.passes(self)._scan(query, subsets)
 
     @sealed
     def _scan(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> AnyGrouped:
@@ -182,6 +174,24 @@ class DuckDBPasses:
             if self._given is not None:
                 cursor.register("given", self._given)
             yield cursor
+
+
+class Rehearsal:
+    """The tables of an engine without their rows, created when first needed."""
+
+    def __init__(self) -> None:
+        self._passes: DuckDBPasses | None = None
+        self._lock = threading.Lock()
+
+    def passes(self, passes: DuckDBPasses) -> DuckDBPasses:
+        with self._lock:
+            self._passes = self._passes or _without_rows(passes)
+        return self._passes
+
+    def close(self) -> None:
+        with self._lock:
+            if self._passes is not None:
+                self._passes._connection.close()
 
 
 def _without_rows(passes: DuckDBPasses) -> DuckDBPasses:

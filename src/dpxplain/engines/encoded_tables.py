@@ -287,12 +287,9 @@ _MEMORY = "memory"
 _REPEATED = 3  # from this many rows per combination of codes, a condensed table pays
 
 
-def load_tables(connection: duckdb.DuckDBPyConnection, file: EncodedFile, place: Place) -> bool:
-    """Loads the tables from the file that an earlier session kept. Returns False if no file fits."""
-    if not file.attach(connection):
-        return False
-    _take_over(connection, place)
-    return True
+def load_tables(connection: duckdb.DuckDBPyConnection, file: EncodedFile, place: Place) -> list[str]:
+    """Loads the tables that an earlier session kept. Returns their names, or none if no file fits."""
+    return _take_over(connection, place) if file.attach(connection) else []
 
 
 def create_tables(
@@ -301,67 +298,60 @@ def create_tables(
     rows: tuple[str, list[Any]],
     file: EncodedFile | None,
     place: Place,
-) -> None:
-    """Creates the tables, and the file that keeps them. `rows` is the encoding's SQL with its parameters."""
+) -> list[str]:
+    """Creates the tables, and the file that keeps them. `rows` is the encoding's SQL with its parameters.
+
+    Returns the names of the tables: `ENCODED`, and `CONDENSED` if many rows agree in every code.
+    """
     if place == "file":
         assert file is not None
         # Otherwise DuckDB would hold rows in memory to keep their order, which does not matter here.
         connection.execute("SET preserve_insertion_order = false")
         with file.written(connection):
             _encode(connection, schema, rows, STORE)
-        _take_over(connection, place)
-        return
-    _encode(connection, schema, rows, _MEMORY)
+        return _take_over(connection, place)
+    tables = _encode(connection, schema, rows, _MEMORY)
     if file is not None and file.identity() is not None:
         # Errors do not matter: without a kept file, the next session just opens more slowly.
         with contextlib.suppress(OSError, SourceError, duckdb.Error):
             with file.written(connection):
-                for name in _tables(connection, _MEMORY):
+                for name in tables:
                     connection.execute(f"CREATE TABLE {STORE}.{name} AS FROM {_MEMORY}.{name}")
             connection.execute(f"DETACH {STORE}")
+    return tables
 
 
-def is_condensed(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Whether there is a table of the distinct combinations of codes."""
-    try:  # listing all tables would take ten times as long
-        connection.execute(f"DESCRIBE {_MEMORY}.{CONDENSED}")
-    except duckdb.CatalogException:
-        return False
-    return True
-
-
-def _take_over(connection: duckdb.DuckDBPyConnection, place: Place) -> None:
+def _take_over(connection: duckdb.DuckDBPyConnection, place: Place) -> list[str]:
     """Gives the tables of the attached file their usual names: as views, or as copies in memory."""
     kind = "VIEW" if place == "file" else "TABLE"
-    for name in _tables(connection, STORE):
+    rows = connection.execute(
+        "SELECT table_name FROM duckdb_tables() WHERE database_name = ?", [STORE]
+    ).fetchall()
+    tables = [str(name) for (name,) in rows if name in (ENCODED, CONDENSED)]
+    for name in tables:
         connection.execute(f"CREATE {kind} {_MEMORY}.{name} AS FROM {STORE}.{name}")
     if place == "memory":
         connection.execute(f"DETACH {STORE}")
-
-
-def _tables(connection: duckdb.DuckDBPyConnection, database: str) -> list[str]:
-    rows = connection.execute(
-        "SELECT table_name FROM duckdb_tables() WHERE database_name = ?", [database]
-    ).fetchall()
-    return [str(name) for (name,) in rows if name in (ENCODED, CONDENSED)]
+    return tables
 
 
 def _encode(
     connection: duckdb.DuckDBPyConnection, schema: Schema, rows: tuple[str, list[Any]], database: str
-) -> None:
+) -> list[str]:
     sql, parameters = rows
     connection.execute(f"CREATE TABLE {database}.{ENCODED} AS {sql}", parameters)
     codes, counts = condensed_columns(schema)
     if not codes:
-        return
+        return [ENCODED]
     keys = ", ".join(codes)
     number, distinct = connection.execute(
         f"SELECT COUNT(*), approx_count_distinct(hash({keys})) FROM {database}.{ENCODED}"
     ).fetchall()[0]
     if distinct * _REPEATED > number:
-        return
+        return [ENCODED]
     further = ", ".join(f"{expression} AS {name}" for name, expression in counts.items())
     connection.execute(
         f"CREATE TABLE {database}.{CONDENSED} AS SELECT {keys}, {further} FROM {database}.{ENCODED} "
         f"GROUP BY {keys}"
     )
+    return [ENCODED, CONDENSED]

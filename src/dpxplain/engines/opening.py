@@ -10,6 +10,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from dpxplain.model.schema_fit import SourceFigures
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
+    from dpxplain.engines.duckdb import DuckDBEngine
     from dpxplain.engines.postgres_engine import PostgresEngine
     from dpxplain.engines.spark import SparkEngine
 
@@ -70,6 +72,17 @@ def open_engine(
             engine.close()
             raise
     return engine
+
+
+@lru_cache
+def bundled_engine(source: Path, declared: Path, process: int) -> DuckDBEngine:
+    """The engine of a bundled table, which never changes: encoded once per process, for `shared` engines.
+
+    `process` is the current process: a connection must not be used after a fork.
+    """
+    from dpxplain.engines.duckdb import DuckDBEngine
+
+    return DuckDBEngine(source, Schema.load(declared))
 
 
 def _is_elsewhere(source: object) -> bool:
@@ -266,8 +279,9 @@ class OpenedTables:
         schema: Schema,
         options: EngineOptions,
         tables: Mapping[str, object] = MappingProxyType({}),
+        engine: Engine | None = None,
     ) -> None:
-        """`tables` replace declared sources."""
+        """`tables` replace declared sources. `engine` is the data set's own, if it is open already."""
         others = private_sources(source, schema, tables)
         own = lasting(source) if others else source  # it will be read again for each join
 
@@ -281,7 +295,7 @@ class OpenedTables:
         self._is_elsewhere = _is_elsewhere(source)
         self._joined: Engine | None = None
         self._lock = threading.Lock()
-        self.engine = open_engine(own, schema, options, others)
+        self.engine = engine or open_engine(own, schema, options, others)
         try:
             self.source: Source = combined_source(self.engine.source, source, schema, others)
             check_joinable(own, schema, others)

@@ -39,7 +39,6 @@ _TIMEOUTS = {
     "keepalives_interval": 5,
     "keepalives_count": 3,
 }
-_UNITS: tuple[Kind, ...] = ("whole", "decimal", "long decimal", "text", "boolean", "date")
 _COLUMNS = """
 WITH RECURSIVE relation AS (
     SELECT c.oid, n.nspname, c.relname FROM pg_catalog.pg_class c

@@ -54,18 +54,6 @@ def rho_of_units(units: int) -> float:
     return units / UNITS_PER_RHO
 
 
-def split_rho(rho: float, parts: int) -> list[float]:
-    """ρ in equal parts that never add up to more than ρ; the last part takes what rounding left.
-
-    >>> split_rho(0.75, 3)
-    [0.25, 0.25, 0.25]
-    >>> sum(map(Fraction, split_rho(0.1, 3))) <= Fraction(0.1)
-    True
-    """
-    shares = [rho / parts] * (parts - 1)
-    return [*shares, remainder(rho, *shares)]
-
-
 def apportion(rho: float, shares: Sequence[float]) -> list[float]:
     """ρ divided by shares in whole units, by the method of the largest remainder; together ρ, never more.
 

@@ -30,8 +30,6 @@ from dpxplain.words.prices import FREE_FORMULA, FREE_QUESTION, cost
 from dpxplain.words.questions import NOT_PRIVATE
 from dpxplain.words.titles import answer_title
 
-UNCLEAR_MARK = "○ unclear: without these rows, the value may be higher or lower."
-
 
 @view.register
 def of_answer(answer: Answer, most: int = MOST_ROWS) -> View:

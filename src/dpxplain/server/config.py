@@ -214,13 +214,8 @@ class Config(_Strict):
         return _checked(raw, str(file), file.parent.absolute())
 
     @property
-    def ledger_place(self) -> str:
-        """A path or a postgresql:// URL. May hold a password, so it is never shown."""
-        return self.ledger_address.place
-
-    @property
     def ledger_address(self) -> LedgerAddress:
-        """Where the ledger is, found by the same rule as in every command."""
+        """Where the ledger is, by the rule of every command. May hold a password, so it is never shown."""
         return find_ledger(configured=configured_ledger(self.server.ledger, self.folder, self.server.anchor))
 
     @property

@@ -11,6 +11,7 @@ from dpxplain.results.tuning import Tuning
 from dpxplain.wire.account_payloads import budget_figures
 from dpxplain.wire.shapes import QualityLine, QualityPayload, UnitsPayload
 from dpxplain.words import data_quality, numbers, prices
+from dpxplain.words.questions import EACH_INTERVAL
 
 
 def quality_payload(quality: Quality, budget: Budget) -> QualityPayload:
@@ -36,7 +37,11 @@ def quality_payload(quality: Quality, budget: Budget) -> QualityPayload:
             for row in quality
         ],
         units=_units(quality),
-        notes=[prices.QUALITY_USE, *data_quality.quality_limits(quality.schema)],
+        notes=[
+            prices.QUALITY_USE,
+            *data_quality.quality_limits(quality.schema),
+            EACH_INTERVAL.format(numbers.level(quality.confidence)),
+        ],
         spends=quality.spends,
         budget=budget_figures(budget),
     )

@@ -7,7 +7,6 @@ fields (`model.public`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict  # pydantic reads the standard one from Python 3.12 on
@@ -54,7 +53,6 @@ from dpxplain.words import numbers, prices, titles
 from dpxplain.words.explanations import effect_text, relative_text, row_sentence
 from dpxplain.words.questions import GENERAL_USE
 
-_Text = Callable[[Any], str]
 Preview = (
     QueryPreview
     | QueriesPreview

@@ -37,7 +37,7 @@ export class Work {
       }
       if (latest !== this.#latest) return null;
       if (job.state === 'done') return job.result;
-      this.failure = job.error ?? ENDED[job.state] ?? null;
+      this.failure = job.error;
       await workspace.refreshFailures();
       return null;
     } catch (error) {
@@ -51,13 +51,3 @@ export class Work {
     }
   }
 }
-
-const ENDED: Record<string, Problem> = {
-  cancelled: { code: 'cancelled', message: 'Stopped. What it had been charged stays charged.', remedy: '' },
-  lost: {
-    code: 'lost',
-    message: 'The server was restarted while it worked.',
-    remedy: 'Its charge stays; the history shows it.',
-  },
-  failed: { code: 'failed', message: 'The server could not finish it.', remedy: 'Try again.' },
-};

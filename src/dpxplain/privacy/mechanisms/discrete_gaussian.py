@@ -1,4 +1,4 @@
-"""Exact samples of the discrete Gaussian and the discrete Laplace law, many at a time.
+"""Exact samples of the discrete Gaussian law, many at a time.
 
 The rejection sampler of Canonne, Kamath and Steinke (2020) over arrays. A candidate has a sign and the
 magnitude u + v·width, with u uniform below `width` and v geometric; a coin keeps it or not. The samplers
@@ -51,7 +51,8 @@ class GaussianLaw:
     """P(n) proportional to e^(-n²/(2·scale²)), where `scale` is exactly the float's value."""
 
     def __init__(self, scale: float) -> None:
-        _check(scale)
+        if not 0.0 < scale <= _MOST_SCALE:
+            raise ValueError("The scale of noise must be above 0 and at most 2^51.")
         sigma = Fraction(scale)
         self.width = math.floor(sigma) + 1
         self._centre = sigma**2 / self.width  # in integers; below, in strips
@@ -77,31 +78,6 @@ class GaussianLaw:
     def magnitudes(self, u: Integers, v: Integers) -> Integers:
         whole: Integers = u + v * self.width
         return whole
-
-
-class LaplaceLaw:
-    """P(n) proportional to e^(-|n|/scale), where `scale` is exactly the float's value."""
-
-    def __init__(self, scale: float) -> None:
-        _check(scale)
-        self.width, denominator = scale.as_integer_ratio()
-        self._halvings = denominator.bit_length() - 1  # a float's denominator is a power of two
-
-    def exponents(self, u: Integers, v: Integers) -> FloatArray:
-        return u.astype(np.float64) / self.width
-
-    def exact_exponent(self, u: int, v: int) -> Fraction:
-        return Fraction(u, self.width)
-
-    def magnitudes(self, u: Integers, v: Integers) -> Integers:
-        whole: Integers = u + v * self.width
-        whole >>= self._halvings if whole.dtype == object else min(self._halvings, 63)
-        return whole
-
-
-def _check(scale: float) -> None:
-    if not 0.0 < scale <= _MOST_SCALE:
-        raise ValueError("The scale of noise must be above 0 and at most 2^51.")
 
 
 @lru_cache(maxsize=64)
