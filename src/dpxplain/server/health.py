@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
+from collections import Counter as Counts
 from collections.abc import Callable
 
 from dpxplain.errors import LEDGER_FAILURES, LedgerUnavailable
@@ -28,7 +28,7 @@ class LedgerHealth:
     """
 
     def __init__(self) -> None:
-        self.errors = Counter(dict.fromkeys(LEDGER_FAILURES, 0))
+        self.errors = Counts(dict.fromkeys(LEDGER_FAILURES, 0))
         """By kind, since the process started."""
         self._lock = threading.Lock()
         self._outage_began: float | None = None
