@@ -22,6 +22,7 @@ from dpxplain.errors import BudgetExhausted, ChargeTakenOver, LedgerBehind, Ledg
 from dpxplain.ledger import single_flight
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.tables import FLIGHTS, PROCESSES
+from dpxplain.model.cancellation import Stop, stoppable
 from dpxplain.model.charge import Charge, Ending, Request
 
 CHARGE = Charge("query", "k", Request("SELECT COUNT(*) FROM adult"), 0.6)
@@ -269,6 +270,20 @@ def test_release_and_charge_are_all_that_is_written(tmp_path):
         ledger._store.transaction = counted
         ledger.release(ledger.reserve_once("adult", CHARGE).id, "{}")
         assert commits == ["BEGIN IMMEDIATE"] * 2
+
+
+def test_a_repeated_request_finds_its_release_and_waits_for_nobody(tmp_path: Path):
+    """A release that was not stored would be waited for as long as its process lives; the timer ends that."""
+    stop = Stop()
+    end = threading.Timer(10.0, stop.ask)
+    end.daemon = True
+    end.start()
+    table = pa.table({"sex": ["F", "M", "M"]})
+    with dpx.connect(table, SCHEMA, workspace=tmp_path) as session, stoppable(stop):
+        values = [session.query(SQL, rho=0.1).to_pandas().to_dict() for _ in range(2)]
+        end.cancel()
+        assert values[0] == values[1]
+        assert session.budget.spent == 0.1
 
 
 def test_two_sessions_on_one_workspace_pay_once(tmp_path: Path):
