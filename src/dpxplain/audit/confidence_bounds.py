@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from dpxplain.model.arrays import FloatArray
 
 _STEPS = 60  # halvings of [0, 1]
 _MOST_TERMS = 100_000

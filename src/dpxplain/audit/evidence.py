@@ -19,11 +19,10 @@ from functools import partial
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpxplain.audit.confidence_bounds import lower_mean, lower_probability, upper_mean, upper_probability
+from dpxplain.model.arrays import FloatArray
 
-FloatArray = NDArray[np.float64]
 Key = tuple[object, ...]
 
 _REPEATED = 0.02  # an exact value in at least this share of the examples counts as recurring

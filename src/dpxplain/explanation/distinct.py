@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.explanation.family import Conjunctions, Family, Listed
+from dpxplain.model.arrays import BoolArray, FloatArray
 from dpxplain.model.caching import cached_property
 from dpxplain.model.cancellation import check_stop, checking
 from dpxplain.model.grouped_pass import IntArray
@@ -23,9 +24,6 @@ from dpxplain.model.predicate import FilterPredicate, Predicate
 from dpxplain.model.query import And, Filter, Not, Or
 from dpxplain.model.release import ExplanationLine, FoldedLine
 from dpxplain.privacy.marginals.boxes import simultaneous_quantile
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 NEARLY_SAME = 0.9
 """Conditions are folded if at least this share of their rows is estimated to be common (Jaccard index)."""

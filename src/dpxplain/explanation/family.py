@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.explanation.truth_table import Truth
+from dpxplain.model.arrays import BoolArray
 from dpxplain.model.caching import cached_property
 from dpxplain.model.grouped_pass import IntArray
 from dpxplain.model.predicate import Condition, FilterPredicate, Predicate
 from dpxplain.model.query import Filter, identity
 from dpxplain.model.schema import Schema
 
-BoolArray = NDArray[np.bool_]
 _CODE = np.dtype(np.int32)
 PART_BYTES, CONDITION_BYTES = 600, 400  # of Python objects, identities included
 

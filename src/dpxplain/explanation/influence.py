@@ -9,13 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpxplain.explanation.cells import Cells, IntArray, Totals
+from dpxplain.model.arrays import FloatArray
 from dpxplain.model.schema import AggregateKind
 from dpxplain.privacy.sensitivity import SCORE_GRID
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

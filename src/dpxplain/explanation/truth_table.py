@@ -13,14 +13,12 @@ from operator import and_, eq, ge, gt, le, lt, ne, or_
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpxplain.errors import ExplanationError
+from dpxplain.model.arrays import BoolArray
 from dpxplain.model.dates import comparable, edge_text
 from dpxplain.model.query import And, Comparison, Filter, IsNull, Membership, Not, Or
 from dpxplain.model.schema import Bin, DomainValue, Schema
-
-BoolArray = NDArray[np.bool_]
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "=": eq, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge,

@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpxplain.model.arrays import IntArray
 from dpxplain.model.caching import cached_property
-
-IntArray = NDArray[np.int64]
 
 BIN = "(bin)"
 """The key of the bins in the codes of a histogram's pass; no declared column has this name."""

@@ -15,8 +15,8 @@ from operator import and_, eq, ge, gt, le, lt, ne, or_
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpxplain.model.arrays import BoolArray
 from dpxplain.model.column import Column
 from dpxplain.model.dates import comparable
 from dpxplain.model.expression import (
@@ -45,7 +45,6 @@ from dpxplain.model.query import (
 )
 from dpxplain.model.schema import Bin, DomainValue, Schema, SchemaKey
 
-BoolArray = NDArray[np.bool_]
 Outcomes = tuple[bool, bool]  # whether a condition may be true, and whether it may be false
 _ANYTHING: Outcomes = (True, True)
 _UNKNOWN: Outcomes = (False, False)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.explanation.cells import Totals
+from dpxplain.model.arrays import FloatArray
 from dpxplain.model.budget import apportion
 from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Event, Spend
@@ -50,7 +51,6 @@ _EVENTS = {"rows": Event.COUNTS, "values": Event.COUNTS, "centred": Event.SUMS, 
 _EVENTS |= {"squares": Event.SQUARES, "persons": Event.PERSONS, "bins": Event.BINS}
 
 Weights = Mapping[str, float]
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

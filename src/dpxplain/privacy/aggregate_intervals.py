@@ -10,13 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpxplain.model.arrays import FloatArray
 from dpxplain.model.query import VarianceKind
 from dpxplain.privacy.calibration import gaussian_scale, two_sided_quantile
 from dpxplain.privacy.intervals import NoisyMeans, check_confidence, weighted_means_intervals
-
-FloatArray = NDArray[np.float64]
 
 _OF_COUNT = 0.9  # the count's share of the error probability; the total is known far better
 _FEWEST, _MOST = 64, 1024  # bins

@@ -12,9 +12,8 @@ import sys
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from dpxplain.model.arrays import FloatArray
 
 # A low end of +∞ would exclude the finite value, too large for a float, that it stands for.
 LARGEST = sys.float_info.max

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, fields
 from numbers import Real
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpxplain.errors import BadRequest
+from dpxplain.model.arrays import FloatArray
 from dpxplain.privacy.normal import normal_cdfs, normal_quantile, normal_quantiles
 
 Interval = tuple[float, float]
-FloatArray = NDArray[np.float64]
 _Ends = tuple[FloatArray, FloatArray]
 Loadings = tuple[tuple[Hashable, float], ...]
 """Independent standard Gaussians, each with the factor by which a released value carries it."""

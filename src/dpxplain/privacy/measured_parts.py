@@ -19,9 +19,9 @@ from functools import lru_cache
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpxplain.errors import InternalError
+from dpxplain.model.arrays import FloatArray
 from dpxplain.model.caching import cached_property
 from dpxplain.privacy.calibration import gaussian_scale
 
@@ -200,9 +200,6 @@ def _worst(block: Block, moves: Sequence[Move], rhos: Mapping[str, float]) -> Fr
         )
         for move in moves
     )
-
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from dpxplain.model.arrays import FloatArray, IntArray
+
 Kind = Literal["count", "sum", "avg"]
 UnionOfCells = tuple[int, Sequence[int]]  # a subset and the cells of it that a predicate joins
 

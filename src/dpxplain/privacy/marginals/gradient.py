@@ -9,11 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpxplain.model.arrays import BoolArray
 from dpxplain.privacy.marginals.estimates import Estimates, FloatArray, IntArray, Measured
-
-BoolArray = NDArray[np.bool_]
 
 # How much the gradient may turn, in units of the noise, between the estimate and z standard errors away.
 STEADY_COSINE = 0.8

@@ -14,6 +14,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpxplain.model.arrays import BoolArray
 from dpxplain.privacy.intervals import (
     DEFAULT_METHOD,
     Interval,
@@ -58,7 +59,6 @@ __all__ = [
     "infer_arrays",
 ]
 
-BoolArray = NDArray[np.bool_]
 Item = TypeVar("Item", bound=np.generic)
 Choose = Callable[[IntArray], Sequence[int]]
 

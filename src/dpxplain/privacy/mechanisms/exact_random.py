@@ -16,6 +16,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from dpxplain.model.arrays import FloatArray
+
 Words = Callable[[int], NDArray[np.uint64]]
 """Returns the given number of 64-bit words of independent fair bits."""
 
@@ -51,8 +53,6 @@ def uniform_below(bound: int, count: int, words: Words) -> NDArray[np.uint64]:
     divisor = np.uint64(bound)
     return drawn - drawn // divisor * divisor  # NumPy's division by one number is faster than its remainder
 
-
-FloatArray = NDArray[np.float64]
 
 TOLERANCE = 2.0**-45
 """More than twice the total error of `_exponential` and of the exponents it is given."""

@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpxplain.model.arrays import IntArray
 from dpxplain.model.caching import cached_property
 from dpxplain.privacy.mechanisms.exact_random import seeded_shuffler
 
-IntArray = NDArray[np.int64]
 _LARGEST = 2**52  # up to here float64 holds every whole number and its half
 
 

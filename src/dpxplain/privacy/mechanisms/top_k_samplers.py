@@ -26,11 +26,10 @@ from functools import cmp_to_key
 import numpy as np
 from numpy.typing import NDArray
 
+from dpxplain.model.arrays import FloatArray
 from dpxplain.model.cancellation import check_stop, checking
 from dpxplain.privacy.mechanisms.exact_random import Words, one_word, seeded_shuffler
 from dpxplain.privacy.mechanisms.scores import FamilyScores, IntArray
-
-FloatArray = NDArray[np.float64]
 
 _AT_ONCE = 2**16  # candidates: their keys stay in the processor's cache, and a request can stop in between
 _BITS = 64
