@@ -11,8 +11,7 @@ from benchmarks.contenders import COMPARED, Contenders, K
 from benchmarks.tables import Shape
 from benchmarks.timing import Figure, alternate, constant
 from dpxplain.model.confidential import Confidential
-from dpxplain.privacy.mechanisms.gaussian import add_gaussian
-from dpxplain.privacy.mechanisms.noise import NoiseSource, OpenDPNoise, VectorisedNoise
+from dpxplain.privacy.mechanisms.noise import NoiseSource, OpenDPNoise, VectorisedNoise, add_gaussian
 
 CELLS = 100_000
 _DRAWING_SECONDS, _PREPARING_SECONDS = 0.15, 1.0

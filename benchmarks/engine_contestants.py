@@ -152,8 +152,7 @@ def spark_over(workers: int, *, is_compared: bool) -> Callable[[Path], AbstractC
     @contextmanager
     def over(file: Path) -> Iterator[Contestant]:
         sys.path.insert(0, str(ROOT / "tests"))
-        from dpxplain.engines.spark import SparkEngine
-        from dpxplain.engines.spark_source import silenced
+        from dpxplain.engines.spark import SparkEngine, silenced
         from spark_server import SparkCluster
 
         with tempfile.TemporaryDirectory(prefix="dpxplain-spark-") as folder:

@@ -13,9 +13,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpxplain.ledger import audit
-from dpxplain.ledger.account_totals import ACCOUNTS, fill_accounts
 from dpxplain.ledger.ledger import SQLLedger
-from dpxplain.ledger.tables import ENTRIES, LOG, RELEASES
+from dpxplain.ledger.tables import ACCOUNTS, ENTRIES, LOG, RELEASES, fill_accounts
 
 Row = tuple[Any, ...]
 """Values in the order of a table's columns."""

@@ -18,7 +18,7 @@ import httpx
 
 from benchmarks.load_servers import Setting, served, write_people
 from dpxplain.ledger.ledger import open_ledger
-from dpxplain.model.budget import limit_units, spend_units
+from dpxplain.model.charge import limit_units, spend_units
 
 SQL = "SELECT region, AVG(pay) FROM people GROUP BY region"
 AT = "api/v1/datasets/people"

@@ -18,8 +18,7 @@ import httpx
 
 from benchmarks.load_servers import ServerProcess, Setting, write_people
 from dpxplain.ledger.ledger import open_ledger
-from dpxplain.model.budget import UNITS_PER_RHO, limit_units, spend_units
-from dpxplain.model.charge import written_id
+from dpxplain.model.charge import UNITS_PER_RHO, limit_units, spend_units, written_id
 
 AT = "api/v1/datasets/people"
 ANALYSTS = 6

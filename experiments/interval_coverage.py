@@ -14,8 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
+from dpxplain.model.arrays import FloatArray
 from dpxplain.privacy import intervals
-from dpxplain.privacy.intervals import FloatArray, NoisyMeans, weighted_means_intervals
+from dpxplain.privacy.intervals import NoisyMeans, weighted_means_intervals
 
 RUNS = 60_000
 BOOTSTRAP_RUNS = 500  # each run draws 2,000 resamples

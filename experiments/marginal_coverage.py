@@ -21,11 +21,16 @@ import numpy as np
 from pyarrow import parquet
 
 from dpxplain import datasets
+from dpxplain.model.arrays import FloatArray, IntArray
 from dpxplain.privacy.marginals import inference
-from dpxplain.privacy.marginals.boxes import simultaneous_quantile
-from dpxplain.privacy.marginals.estimates import FloatArray, IntArray, Kind, PreparedGroups, estimate
+from dpxplain.privacy.marginals.estimates import (
+    Kind,
+    PreparedGroups,
+    estimate,
+    simultaneous_quantile,
+    smooth_interval,
+)
 from dpxplain.privacy.marginals.forecast import MarginalCells, split_rho
-from dpxplain.privacy.marginals.gradient import smooth_interval
 from dpxplain.privacy.marginals.inference import infer_arrays
 
 RUNS = 2_000

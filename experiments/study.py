@@ -20,10 +20,10 @@ import pandas as pd
 
 import dpxplain as dpx
 from dpxplain.explanation.family_choice import FamilyChoice
-from dpxplain.phases.explain_scored import true_scores
+from dpxplain.phases.explain import true_scores
 from dpxplain.phases.plan import ExplanationOptions
 from dpxplain.privacy.mechanisms.noise import SeededNoise
-from dpxplain.privacy.mechanisms.top_k import select_top_k
+from dpxplain.privacy.mechanisms.ranking import select_top_k
 from experiments import census
 from experiments.tables import new_workspace
 

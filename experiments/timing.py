@@ -12,11 +12,10 @@ from typing import Any
 
 from dpxplain.phases.concurrency import SizedMemo
 from dpxplain.phases.dataset import KEPT_PASSES
-from dpxplain.phases.explain_scored import true_scores
+from dpxplain.phases.explain import true_scores
 from dpxplain.phases.plan import ExplanationOptions
-from dpxplain.privacy.mechanisms.gaussian import add_gaussian
-from dpxplain.privacy.mechanisms.rank_bounds import bound_ranks
-from dpxplain.privacy.mechanisms.top_k import select_top_k
+from dpxplain.privacy.mechanisms.noise import add_gaussian
+from dpxplain.privacy.mechanisms.ranking import bound_ranks, select_top_k
 from experiments import tables
 from experiments.questions import QUESTIONS, PaperQuestion
 from experiments.trials import CONFIDENCE, DEFAULT_RHOS, RHO_QUERY, K

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dpxplain.phases.explain_scored import true_influences, true_scores
+from dpxplain.phases.explain import true_influences, true_scores
 from dpxplain.phases.plan import ExplanationOptions
 from dpxplain.privacy.intervals import NoisyMeans, weighted_means_intervals
 from dpxplain.privacy.mechanisms.noise import SeededNoise

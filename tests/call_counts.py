@@ -10,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpxplain.phases.version_check import VersionCheck
+from dpxplain.phases.dataset import VersionCheck
 from dpxplain.sql.parse import _parsed
 
 

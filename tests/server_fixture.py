@@ -17,9 +17,8 @@ import pyarrow.parquet as pq
 from fastapi import FastAPI
 
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
-from dpxplain.server.app import create_app
+from dpxplain.server.app import address, create_app, listening, uvicorn_of
 from dpxplain.server.config import Config
-from dpxplain.server.run import address, listening, uvicorn_of
 
 SQL = "SELECT region, AVG(pay) FROM people GROUP BY region"
 COUNT = "SELECT sex, COUNT(*) FROM people GROUP BY sex"

@@ -17,22 +17,19 @@ import pytest
 import dpxplain as dpx
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import InternalError
-from dpxplain.explanation.family_choice import FamilyChoice
-from dpxplain.explanation.recipes import Either, Recipe
+from dpxplain.explanation.family_choice import Either, FamilyChoice, Recipe
 from dpxplain.ledger.ledger import SQLLedger
 from dpxplain.model.charge import Request
+from dpxplain.model.column import Column, Grid
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.query import Aggregate, Comparison, Or, Query, identity
-from dpxplain.model.schema import Column, Grid, Schema
-from dpxplain.phases.dataset import OpenDataset
+from dpxplain.model.schema import Schema
+from dpxplain.phases.dataset import LocalReleaser, OpenDataset, StoredReleaser
 from dpxplain.phases.plan import ExplanationOptions
-from dpxplain.phases.releaser import LocalReleaser, StoredReleaser
-from dpxplain.privacy.mechanisms.gaussian import add_gaussian, gaussian_measurement
-from dpxplain.privacy.mechanisms.noise import OpenDPNoise, authorise
+from dpxplain.privacy.mechanisms.noise import OpenDPNoise, add_gaussian, authorise, gaussian_measurement
 from dpxplain.privacy.mechanisms.one_shot import OneShotPlan
-from dpxplain.privacy.mechanisms.rank_bounds import bound_ranks
-from dpxplain.privacy.mechanisms.scores import FamilyScores
-from dpxplain.privacy.mechanisms.top_k import select_top_k
+from dpxplain.privacy.mechanisms.ranking import bound_ranks, select_top_k
+from dpxplain.privacy.mechanisms.samplers import FamilyScores
 from dpxplain.privacy.mechanisms.vector import VectorPlan
 from dpxplain.results.explanation import plan_by
 

@@ -16,13 +16,13 @@ import pytest
 
 import dpxplain as dpx
 from call_counts import calls
-from dpxplain.engines.duckdb_dialect import DuckDBDialect
+from dpxplain.engines.duckdb_source import DuckDBDialect
 from dpxplain.engines.encoding import Encoding, Rows
 from dpxplain.explanation import distinct
 from dpxplain.explanation.distinct import fold_implied, nested_with, nesting_work
-from dpxplain.explanation.family import Family, Listed
+from dpxplain.explanation.family import Listed, PredicateFamily
 from dpxplain.model.query import Comparison, Or
-from dpxplain.model.release import ExplanationLine
+from dpxplain.model.release import ReleasedLine
 from dpxplain.model.schema import Schema
 from dpxplain.model.value_domain import like_matcher
 from dpxplain.server.problems import key_positions
@@ -124,7 +124,7 @@ def test_a_sum_of_numbers_that_no_integer_holds_is_refused(session: Session) -> 
 # -- Conditions that imply each other ----------------------------------------------------------------------
 
 
-def _conditions(number: int) -> Family:
+def _conditions(number: int) -> PredicateFamily:
     """Lists a <= 0, a <= 1, ... each of which implies the next, half of them in more words."""
     declared = {"a": {"values": list(range(number))}}
     schema = Schema.load({"table": {"name": "t"}, "privacy": {"rho": 1}, "columns": declared})
@@ -134,14 +134,14 @@ def _conditions(number: int) -> Family:
         else Comparison("a", "=", i)
         for i in range(number)
     )
-    return Family(schema, (Listed(schema, ("a",), listed),))
+    return PredicateFamily(schema, (Listed(schema, ("a",), listed),))
 
 
 def test_folding_grows_with_the_lines_and_not_with_their_pairs() -> None:
     def work(number: int) -> int:
         family = _conditions(number)
         nested_with(family, 0)  # tabulates the conditions, once
-        lines = [ExplanationLine(i, 1.0, (0.0, 2.0), (1, number)) for i in range(number)]
+        lines = [ReleasedLine(i, 1.0, (0.0, 2.0), (1, number)) for i in range(number)]
         folded = fold_implied(family, lines)
         assert [len(line.folded) for line in folded] == [1] * (number // 2)
         return calls(lambda: fold_implied(family, lines), most=1_000_000)
@@ -151,7 +151,7 @@ def test_folding_grows_with_the_lines_and_not_with_their_pairs() -> None:
 
 def test_a_table_that_takes_too_long_to_fold_is_shown_unfolded(monkeypatch: pytest.MonkeyPatch) -> None:
     family = _conditions(200)
-    lines = [ExplanationLine(i, 1.0, (0.0, 2.0), (1, 200)) for i in range(200)]
+    lines = [ReleasedLine(i, 1.0, (0.0, 2.0), (1, 200)) for i in range(200)]
     monkeypatch.setattr(distinct, "_FOLDING_WORK", 50 * nesting_work(family))
     folded = fold_implied(family, lines)
     assert [len(line.folded) for line in folded] == [1] * 25 + [0] * 150

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import dpxplain as dpx
-from dpxplain.words.questions import NOISE_ONLY
+from dpxplain.words.sentences import NOISE_ONLY
 
 BY_SEX = "SELECT sex, COUNT(*) FROM adult GROUP BY sex"
 BY_STATUS = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"

@@ -17,19 +17,16 @@ from typer.testing import CliRunner
 import dpxplain as dpx
 from dpxplain.cli.command_line import app
 from dpxplain.errors import ExplanationError, QueryRefused, QuestionError
-from dpxplain.model.contrast import Verdict
 from dpxplain.model.expression import Compared, Constant, Every, Measured, Operation, Some, evaluate
-from dpxplain.model.groups import Groups
+from dpxplain.model.groups import Groups, Verdict
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema
 from dpxplain.render.views import view_of
-from dpxplain.results.answers import Answers
-from dpxplain.results.computed_values import judge_having
-from dpxplain.results.formula_answer import FormulaAnswer
+from dpxplain.results.answers import Answers, FormulaAnswer
+from dpxplain.results.combination import judge_having
 from dpxplain.session import Session
-from dpxplain.wire.answer_payloads import answer_payload
-from dpxplain.wire.payloads import question_payload
-from dpxplain.words.questions import unselected_note
+from dpxplain.wire.payloads import answer_payload, question_payload
+from dpxplain.words.sentences import unselected_note
 
 SCHEMA: dict[str, Any] = {
     "table": {"name": "t"},

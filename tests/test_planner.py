@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import dpxplain as dpx
-from dpxplain.phases.explain_answer import best_split
-from dpxplain.words.explanations import mechanism_note
+from dpxplain.phases.explain import best_split
+from dpxplain.words.sentences import mechanism_note
 
 _SQL = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
 

@@ -34,8 +34,7 @@ from dpxplain.model.charge import Spend
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
-from dpxplain.phases.dataset import OpenDataset
-from dpxplain.phases.releaser import LocalReleaser
+from dpxplain.phases.dataset import LocalReleaser, OpenDataset
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise
 from dpxplain.session import Session
 

@@ -20,14 +20,13 @@ from call_counts import calls
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import QueryRefused
 from dpxplain.ledger.ledger import open_ledger
-from dpxplain.model.budget import UNITS_PER_RHO, apportion, spend_units
 from dpxplain.model.caching import cached_property
+from dpxplain.model.charge import UNITS_PER_RHO, apportion, spend_units
 from dpxplain.model.release import AnswersRelease
 from dpxplain.model.schema import Schema
 from dpxplain.phases.answer_query import QueriesPlan, plan_queries
-from dpxplain.phases.assess_question import group_estimates
-from dpxplain.phases.dataset import OpenDataset
-from dpxplain.phases.releaser import LocalReleaser
+from dpxplain.phases.assess import group_estimates
+from dpxplain.phases.dataset import LocalReleaser, OpenDataset
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers

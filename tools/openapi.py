@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 from dpxplain.ledger.ledger import open_ledger
-from dpxplain.server.app import create_app
-from dpxplain.server.run import example_config
+from dpxplain.server.app import create_app, example_config
 
 
 def document() -> str:

@@ -19,13 +19,13 @@ from dpxplain.errors import (
     SourceError,
     Unavailable,
 )
-from dpxplain.model.contrast import Verdict
+from dpxplain.model.display import Finding
 from dpxplain.model.expression import plug_in_parser
-from dpxplain.model.finding import Finding
+from dpxplain.model.groups import Verdict
 
 if TYPE_CHECKING:
     from dpxplain.explanation.custom import CustomInfluence, FormulaInfluence, RatioInfluence
-    from dpxplain.explanation.recipes import differs, either, ranges, thresholds
+    from dpxplain.explanation.family_choice import differs, either, ranges, thresholds
     from dpxplain.model.expression import Expression
     from dpxplain.model.schema import Schema
     from dpxplain.results.answer import Answer
@@ -87,13 +87,13 @@ _HOMES = {
     "Session": "dpxplain.session",
     "check_schema": "dpxplain.session",
     "connect": "dpxplain.session",
-    "differs": "dpxplain.explanation.recipes",
-    "either": "dpxplain.explanation.recipes",
+    "differs": "dpxplain.explanation.family_choice",
+    "either": "dpxplain.explanation.family_choice",
     "example": "dpxplain.session",
     "exp": "dpxplain.results.combination",
     "log": "dpxplain.results.combination",
-    "ranges": "dpxplain.explanation.recipes",
-    "thresholds": "dpxplain.explanation.recipes",
+    "ranges": "dpxplain.explanation.family_choice",
+    "thresholds": "dpxplain.explanation.family_choice",
 }
 
 

@@ -10,25 +10,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpxplain.explanation.cells import IntArray, group_index
-from dpxplain.explanation.family import Family
+from dpxplain.explanation.family import PredicateFamily
 from dpxplain.explanation.family_choice import FamilyChoice
-from dpxplain.explanation.influence import FloatArray, values_without
-from dpxplain.model.contrast import Contrast
+from dpxplain.explanation.influence import group_index, values_without
+from dpxplain.model.arrays import FloatArray, IntArray
 from dpxplain.model.display import Record
 from dpxplain.model.expression import evaluate
-from dpxplain.model.grouped_pass import BIN
-from dpxplain.model.groups import Groups
+from dpxplain.model.groups import BIN, Contrast, Groups
 from dpxplain.model.query import VARIANCES, Aggregate, Histogram, Quantile, Query
 from dpxplain.phases.answer_query import measured_grid
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.phases.explain_scored import true_influences
+from dpxplain.phases.explain import true_influences
 from dpxplain.results.answer import Answer
-from dpxplain.results.answers import Answers, unused
+from dpxplain.results.answers import Answers, FormulaAnswer, unused
 from dpxplain.results.asked_question import AskedQuestion
 from dpxplain.results.base import Truth, TruthTeller
 from dpxplain.results.explanation import Explanation, ExplanationRow
-from dpxplain.results.formula_answer import FormulaAnswer
 from dpxplain.results.question import Question
 
 
@@ -204,7 +201,7 @@ class CuratorDataset(OpenDataset, TruthTeller):
         unit = 1.0 if kind == "count" else measured_grid(query, self.schema).unit
         return [None if np.isnan(v) else float(v * unit) for v in value]
 
-    def _influences(self, question: AskedQuestion, family: Family) -> tuple[FloatArray, IntArray]:
+    def _influences(self, question: AskedQuestion, family: PredicateFamily) -> tuple[FloatArray, IntArray]:
         """True influence and rank of every condition. Ties keep the family's order."""
         query = question.answer.statement.query
         true = true_influences(query, question.contrast, family, self).reveal()

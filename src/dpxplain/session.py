@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from dpxplain.datasets import path as bundled
+from dpxplain.engines.duckdb_source import with_public_tables
 from dpxplain.engines.opening import (
     SchemaSource,
     bundled_engine,
@@ -22,40 +23,43 @@ from dpxplain.engines.opening import (
     folder_of,
     refuse_swapped,
 )
-from dpxplain.engines.public_tables import with_public_tables
-from dpxplain.engines.source_kinds import is_address
+from dpxplain.engines.sources import is_address
 from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.ledger.address import find_ledger, workspace_folder
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
-from dpxplain.model.budget import Budget
-from dpxplain.model.charge import EntryId, History, HistoryPage, history_pages
+from dpxplain.model.caching import memory_limit
+from dpxplain.model.charge import Budget, EntryId, History, HistoryPage, history_pages
 from dpxplain.model.hardening import plain
-from dpxplain.model.memory_limit import memory_limit
 from dpxplain.model.release import AnswerRelease, AnswersRelease, Released
 from dpxplain.model.schema import Schema
-from dpxplain.phases.dataset import OpenDataset, Progress, silent
-from dpxplain.phases.discover_values import with_discovered
-from dpxplain.phases.releaser import LocalReleaser
-from dpxplain.phases.version_check import VersionCheck, recognised_by
+from dpxplain.phases.dataset import LocalReleaser, OpenDataset, Progress, VersionCheck, recognised_by, silent
+from dpxplain.phases.measure import with_discovered
 from dpxplain.privacy.intervals import check_asked_confidence
 from dpxplain.privacy.mechanisms.noise import SeededNoise, private_noise
 from dpxplain.results.answer import Answer
-from dpxplain.results.answers import Answers
-from dpxplain.results.argument_errors import checked_arguments
-from dpxplain.results.asked_price import (
+from dpxplain.results.answers import Answers, PlannedQuery, missing_price
+from dpxplain.results.base import (
     USUAL_DISCOVERY,
     USUAL_QUALITY,
     USUAL_TUNING,
+    TruthTeller,
     asked_rho,
+    checked_arguments,
     required_rho,
 )
-from dpxplain.results.base import TruthTeller
-from dpxplain.results.discovery import Discovery, DiscoveryPreview, PlannedDiscovery
-from dpxplain.results.planned_query import PlannedQuery
 from dpxplain.results.preview import QueriesPreview, QueryPreview
-from dpxplain.results.price_levels import missing_price
-from dpxplain.results.quality import PlannedQuality, Quality, QualityPreview
-from dpxplain.results.tuning import KEEP, PlannedTuning, Tuning, TuningPreview
+from dpxplain.results.quality import (
+    KEEP,
+    Discovery,
+    DiscoveryPreview,
+    PlannedDiscovery,
+    PlannedQuality,
+    PlannedTuning,
+    Quality,
+    QualityPreview,
+    Tuning,
+    TuningPreview,
+)
 from dpxplain.sql.join import private_tables
 from dpxplain.sql.parse import parse
 

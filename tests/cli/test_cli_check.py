@@ -13,8 +13,8 @@ import pytest
 
 import dpxplain as dpx
 from dpxplain.model.schema import Schema
-from dpxplain.render.views_check import check_in_words
-from dpxplain.results.check_suggestions import near_misses
+from dpxplain.render.views import check_in_words
+from dpxplain.results.schema_check import near_misses
 
 ROWS = 3_000
 HEADER = ("tailnum", "origin", "dest", "month", "dep_delay", "distance", "cancelled")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpxplain.cli import experiment_command, run
+from dpxplain.cli import demo, run
 
 
 def test_the_list_names_every_experiment(capsys: pytest.CaptureFixture[str]) -> None:
@@ -33,7 +33,7 @@ def test_without_a_clone_it_says_so(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     installed = tmp_path / "site-packages" / "dpxplain" / "cli" / "experiment_command.py"
-    monkeypatch.setattr(experiment_command, "__file__", str(installed))
+    monkeypatch.setattr(demo, "__file__", str(installed))
     monkeypatch.chdir(tmp_path)
     assert run(["experiment", "list"]) == 2
     assert "need a clone" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dpxplain.cli.exits import pointer
+from dpxplain.cli.screen import pointer
 from dpxplain.errors import QueryRefused
 
 BY_SEX = "SELECT sex, AVG(pay) FROM people GROUP BY sex"

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from dpxplain.cli.workspace import AnswerChoice
-from dpxplain.model.contrast import Verdict
+from dpxplain.model.groups import Verdict
 from dpxplain.privacy.accounting import rho_for_epsilon
-from dpxplain.words.findings import Comparison, in_general
+from dpxplain.words.findings import AskedComparison, in_general
 
 BY_SEX = "SELECT sex, AVG(pay) FROM people GROUP BY sex"
 BY_BOTH = "SELECT sex, race, COUNT(*) FROM people GROUP BY sex, race"
@@ -181,7 +181,7 @@ def test_a_story_is_priced_told_and_told_again_for_nothing(asked: Any, folder: P
     assert first["finding"]["headline"] in told
     general = asked("why", "Male", "Female", "--population", "--json").json["in_general"]
     held = (general["low"], general["high"]), Verdict(general["verdict"])
-    assert in_general(Comparison((), 0.0, held[0], held[1], 0.95, general=held)) in told
+    assert in_general(AskedComparison((), 0.0, held[0], held[1], 0.95, general=held)) in told
     assert asked(*words, "--format", "csv").out.startswith("level,condition,predicate")
     assert spent(asked) == 2.5
 

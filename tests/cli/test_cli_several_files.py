@@ -11,7 +11,7 @@ import pytest
 import dpxplain as dpx
 from dpxplain.cli.workspace import Place
 from dpxplain.model.schema import Schema
-from dpxplain.server.curator_files import check_allowed, identities
+from dpxplain.server.registry import check_allowed, identities
 
 
 @pytest.fixture

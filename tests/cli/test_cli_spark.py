@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dpxplain.cli.metadata import described_catalog
-from dpxplain.cli.metadata_draft import draft_described
-from dpxplain.engines.spark_source import open_spark, silenced
-from dpxplain.engines.table_catalogs import spark_catalog
+from dpxplain.cli.metadata import described_catalog, draft_described
+from dpxplain.engines.opening import spark_catalog
+from dpxplain.engines.spark import open_spark, silenced
 from spark_server import SparkCluster
 
 if TYPE_CHECKING:

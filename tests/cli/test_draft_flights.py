@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from dpxplain.cli.codebook import read_codebook
-from dpxplain.cli.draft_edges import calendar_values, drafted_edges
+from dpxplain.cli.schema_draft import calendar_values, drafted_edges, read_codebook
 from dpxplain.errors import BadRequest
 from dpxplain.model.schema import Schema
 

@@ -17,8 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpxplain.cli.draft_edges import drafted_dates, round_edges
-from dpxplain.cli.schema_draft import Draft, draft_schema, source_for
+from dpxplain.cli.schema_draft import Draft, draft_schema, drafted_dates, round_edges, source_for
 from dpxplain.datasets import path as bundled
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.engines.duckdb_profile import ColumnProfile, profile

@@ -13,9 +13,8 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from dpxplain.cli.metadata import described_catalog
-from dpxplain.cli.metadata_draft import draft_described
-from dpxplain.engines.table_catalogs import spark_catalog
+from dpxplain.cli.metadata import described_catalog, draft_described
+from dpxplain.engines.opening import spark_catalog
 from dpxplain.model.schema import Schema
 
 CSVW = {

@@ -11,15 +11,14 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import dpxplain as dpx
+from dpxplain.engines.dialect import ExpressionSQL
 from dpxplain.engines.duckdb import DuckDBEngine
-from dpxplain.engines.duckdb_dialect import DuckDBDialect
-from dpxplain.engines.expression_sql import ExpressionSQL
-from dpxplain.model.dates import midnight
+from dpxplain.engines.duckdb_source import DuckDBDialect
+from dpxplain.model.column import midnight
 from dpxplain.model.derivation import infer
 from dpxplain.model.expression import read_expression, sql_of
 from dpxplain.model.schema import Schema
-from dpxplain.model.temporal_domain import shifted, shifted_domain
-from dpxplain.model.value_domain import ValueDomain
+from dpxplain.model.value_domain import ValueDomain, shifted, shifted_domain
 
 UNITS = ["day", "hour", "minute", "second"]
 COLUMNS: dict[str, Any] = {

@@ -14,8 +14,8 @@ import pytest
 
 import dpxplain as dpx
 from dpxplain.errors import QueryRefused, SchemaError
-from dpxplain.model.schema import Bin
-from dpxplain.server.catalog import columns as catalog_columns
+from dpxplain.model.column import Bin
+from dpxplain.server.records import columns as catalog_columns
 from dpxplain.sql.parse import parse_condition
 
 ROWS = 2_000

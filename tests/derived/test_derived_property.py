@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dpxplain.engines.dialect import ExpressionSQL
 from dpxplain.engines.duckdb import DuckDBEngine
-from dpxplain.engines.duckdb_dialect import DuckDBDialect
-from dpxplain.engines.expression_sql import ExpressionSQL
+from dpxplain.engines.duckdb_source import DuckDBDialect
 from dpxplain.errors import BadRequest
 from dpxplain.model.derivation import FUNCTIONS, infer
 from dpxplain.model.expression import columns_of, read_expression, sql_of

@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
-from dpxplain.model.grouped_pass import Grouped
+from dpxplain.model.column import Column
+from dpxplain.model.groups import Grouped
 from dpxplain.model.query import And, Comparison, Filter, IsNull, Membership, Not, Or, Query
-from dpxplain.model.schema import Column, Schema
+from dpxplain.model.schema import Schema
 
 Row = dict[str, Any]
 Cell = tuple[int, tuple[int, ...], tuple[int, ...]]

@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpxplain.engines import duckdb_passes
-from dpxplain.engines.duckdb import DuckDBEngine
-from dpxplain.engines.duckdb_passes import suits_dense
+from dpxplain.engines import duckdb
+from dpxplain.engines.duckdb import DuckDBEngine, suits_dense
 from dpxplain.model.query import Aggregate, And, Comparison, Filter, IsNull, Membership, Not, Query
 from dpxplain.model.schema import Schema
 
@@ -94,13 +93,13 @@ def test_counting_in_dense_arrays_equals_counting_in_the_database(
 ) -> None:
     engine = DuckDBEngine(_frame(4000), SCHEMA)
     engine._condensed = condensed
-    monkeypatch.setattr(duckdb_passes, "ROWS_AT_ONCE", 700)  # several batches
+    monkeypatch.setattr(duckdb, "ROWS_AT_ONCE", 700)  # several batches
     for group_by in ((), ("g",), ("g", "age")):
         query = Query("t", group_by, aggregate, FILTERS[where])
         for subsets in (((),), (("a",),), (("a",), ("both",), ("a", "both"))):
-            monkeypatch.setattr(duckdb_passes, "suits_dense", lambda *_: True)
+            monkeypatch.setattr(duckdb, "suits_dense", lambda *_: True)
             dense = _sorted(engine, query, subsets)
-            monkeypatch.setattr(duckdb_passes, "suits_dense", lambda *_: False)
+            monkeypatch.setattr(duckdb, "suits_dense", lambda *_: False)
             assert dense == _sorted(engine, query, subsets)
     engine.close()
 

@@ -15,11 +15,10 @@ from pyarrow import dataset as arrow
 from pyarrow import parquet as pq
 
 import dpxplain as dpx
-from dpxplain.engines.duckdb_join import DuckDBJoinEngine
-from dpxplain.engines.postgres_dialect import PostgresDialect
+from dpxplain.engines.duckdb import DuckDBJoinEngine
+from dpxplain.engines.postgres_engine import PostgresDialect
 from dpxplain.errors import DataChanged, SourceError
-from dpxplain.model.joined_schema import joined_schema
-from dpxplain.model.schema import Schema
+from dpxplain.model.schema import Schema, joined_schema
 
 SEX = {"values": ["F", "M"]}
 COUNT = "SELECT sex, COUNT(*) FROM people GROUP BY sex"

@@ -48,7 +48,7 @@ from dpxplain.model.query import (
 )
 from dpxplain.model.schema import Schema
 from dpxplain.sql import render
-from dpxplain.sql.spark_spelling import for_spark
+from dpxplain.sql.render import for_spark
 
 AMOUNTS = [
     None if text is None else decimal.Decimal(text)

@@ -47,8 +47,7 @@ from test_spark import DECLARED, HARD, cells, declare, queries
 
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.engines.engine import Engine
-from dpxplain.engines.spark import SparkEngine
-from dpxplain.engines.spark_source import silenced
+from dpxplain.engines.spark import SparkEngine, silenced
 from dpxplain.errors import SourceError
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema

@@ -23,19 +23,23 @@ from dpxplain.explanation.custom import (
     FormulaInfluence,
     Range,
     RatioInfluence,
+    between,
     code_of,
+    influence_envelopes,
+    rank_envelopes,
+    selection_scores,
     thresholds,
     try_out,
 )
-from dpxplain.explanation.distances import between, influence_envelopes, rank_envelopes, selection_scores
 from dpxplain.explanation.family_choice import FamilyChoice
-from dpxplain.explanation.influence import FloatArray, QuestionCells
+from dpxplain.explanation.influence import QuestionCells
+from dpxplain.model.arrays import FloatArray
 from dpxplain.model.charge import Request
 from dpxplain.model.confidential import Confidential
-from dpxplain.model.contrast import Contrast
+from dpxplain.model.groups import Contrast
 from dpxplain.phases.explain_custom import CustomRelease, plan_custom
 from dpxplain.privacy.mechanisms.noise import SeededNoise
-from dpxplain.privacy.mechanisms.rank_bounds import Envelope, bound_positions
+from dpxplain.privacy.mechanisms.ranking import Envelope, bound_positions
 from dpxplain.render.views import view_of
 from dpxplain.wire.payloads import preview_payload
 

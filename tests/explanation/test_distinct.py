@@ -16,15 +16,14 @@ import dpxplain as dpx
 from chance import plausible_frequencies
 from dpxplain.explanation import distinct
 from dpxplain.explanation.distinct import ReleasedCells, fold_implied, nested_with
-from dpxplain.explanation.family import Conjunctions, Family, Listed
+from dpxplain.explanation.family import Conjunctions, Listed, PredicateFamily
 from dpxplain.model.confidential import Confidential
-from dpxplain.model.predicate import FilterPredicate, Predicate
-from dpxplain.model.query import And, Comparison, Or
-from dpxplain.model.release import ExplanationLine
+from dpxplain.model.query import And, Comparison, FilterPredicate, Or, Predicate
+from dpxplain.model.release import ReleasedLine
 from dpxplain.model.schema import Schema
 from dpxplain.privacy.mechanisms.noise import private_noise
-from dpxplain.privacy.mechanisms.scores import FamilyScores
-from dpxplain.privacy.mechanisms.top_k import select_distinct
+from dpxplain.privacy.mechanisms.ranking import select_distinct
+from dpxplain.privacy.mechanisms.samplers import FamilyScores
 
 SQL = "SELECT sex, AVG(pay) FROM t GROUP BY sex"
 VALUES: dict[str, list[str]] = {
@@ -186,21 +185,21 @@ def test_a_nested_range_is_folded_where_only_structure_is_known() -> None:
         Comparison("age", "<=", 30),
         between,
     )
-    family = Family(schema, (Listed(schema, ("age",), conditions),))
+    family = PredicateFamily(schema, (Listed(schema, ("age",), conditions),))
     assert nested_with(family, 0) == [1, 3]
     assert nested_with(family, 2) == []
     lines = [
-        ExplanationLine(0, 10.0, (8.0, 12.0), (1, 2)),
-        ExplanationLine(1, 9.0, (7.0, 11.0), (1, 2)),
-        ExplanationLine(2, 1.0, (-1.0, 3.0), (3, 3)),
+        ReleasedLine(0, 10.0, (8.0, 12.0), (1, 2)),
+        ReleasedLine(1, 9.0, (7.0, 11.0), (1, 2)),
+        ReleasedLine(2, 1.0, (-1.0, 3.0), (3, 3)),
     ]
     kept = fold_implied(family, lines)
     assert [line.predicate for line in kept] == [0, 2]
     assert [(folded.predicate, folded.same_rows) for folded in kept[0].folded] == [(1, None)]
-    longer = ExplanationLine(3, 11.0, (9.0, 13.0), (1, 2))
+    longer = ReleasedLine(3, 11.0, (9.0, 13.0), (1, 2))
     (simplest,) = fold_implied(family, [longer, lines[0]])
     assert (simplest.predicate, simplest.influence, simplest.folded[0].predicate) == (0, 10.0, 3)
-    apart = [lines[0], ExplanationLine(1, 2.0, (1.0, 3.0), (2, 2))]
+    apart = [lines[0], ReleasedLine(1, 2.0, (1.0, 3.0), (2, 2))]
     assert fold_implied(family, apart) == tuple(apart), "it is known to matter less"
 
 
@@ -210,8 +209,8 @@ def test_conditions_that_exclude_each_other_are_not_folded_together() -> None:
         {"table": {"name": "t"}, "privacy": {"rho": 1}, "columns": {"a": {"values": ["1", "2", "3"]}}}
     )
     one, two = Comparison("a", "=", "1"), Comparison("a", "=", "2")
-    family = Family(schema, (Listed(schema, ("a",), (Or((one, two)), one, two)),))
-    lines = [ExplanationLine(place, 10.0 - place, (5.0, 12.0), (1, 3)) for place in range(3)]
+    family = PredicateFamily(schema, (Listed(schema, ("a",), (Or((one, two)), one, two)),))
+    lines = [ReleasedLine(place, 10.0 - place, (5.0, 12.0), (1, 3)) for place in range(3)]
     kept = fold_implied(family, lines)
     assert [(line.predicate, [folded.predicate for folded in line.folded]) for line in kept] == [
         (1, [0]),
@@ -227,7 +226,7 @@ def test_what_is_folded_covers_nearly_the_rows_of_its_own_head() -> None:
     counts = ([920, 80, 80, 5_000, 0], [1_000, 5_080, 0], [1_000, 5_080, 0])
     cells = tuple(np.array(part) * 1e4 for part in counts)
     both, a, b = 0, 4, 6  # = 'x'
-    released = ReleasedCells(Family(schema, parts), cells, scale=1.0, confidence=0.95)
+    released = ReleasedCells(PredicateFamily(schema, parts), cells, scale=1.0, confidence=0.95)
     folds = released.fold(np.array([both, a, b]), k=3)
     assert list(folds) == [a, b]
     ((predicate, (low, high)),) = [(folded.predicate, folded.same_rows) for folded in folds[a]]

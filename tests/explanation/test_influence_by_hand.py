@@ -8,8 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpxplain.explanation.cells import Cells, Totals
-from dpxplain.explanation.influence import QuestionCells, influences, of_question, scores, values_without
+from dpxplain.explanation.influence import (
+    Cells,
+    QuestionCells,
+    Totals,
+    influences,
+    of_question,
+    scores,
+    values_without,
+)
 
 
 def _array(numbers: Any) -> Any:

@@ -8,7 +8,7 @@ import pytest
 import dpxplain as dpx
 from dpxplain.render.terminal import as_text
 from dpxplain.wire.payloads import preview_payload
-from dpxplain.words.forecasts import preparation_forecast
+from dpxplain.words.prices import preparation_forecast
 
 SQL = "SELECT marital_status, {} FROM adult GROUP BY marital_status"
 LARGEST = ("Married-civ-spouse", "Never-married")

@@ -9,9 +9,8 @@ import pyarrow as pa
 import pytest
 
 import dpxplain as dpx
-from dpxplain.explanation.family_choice import FamilyChoice
-from dpxplain.explanation.recipes import read
-from dpxplain.phases.prepare_answer import Preparations
+from dpxplain.explanation.family_choice import FamilyChoice, read
+from dpxplain.phases.prepare import Preparations
 
 SQL = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
 PAIR = ("Married-civ-spouse", "Never-married")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import dpxplain as dpx
-from dpxplain.explanation.recipes import RECIPES, Either, Recipe, python_code, read, written
+from dpxplain.explanation.family_choice import RECIPES, Either, Recipe, python_code, read, written
 from dpxplain.model.schema import Schema
 
 ROOT = Path(__file__).parents[2]

@@ -14,14 +14,14 @@ from scipy import stats
 
 import dpxplain as dpx
 from dpxplain.explanation.family_choice import FamilyChoice
-from dpxplain.model.predicate import Predicate
+from dpxplain.model.query import Predicate
 from dpxplain.phases.answer_query import plan_query
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.phases.tell_story import children
+from dpxplain.phases.explain_marginals import children
 from dpxplain.privacy.mechanisms.noise import SeededNoise
 from dpxplain.render.charts import chart
-from dpxplain.render.story_tree import sentences
 from dpxplain.render.views import view_of
+from dpxplain.render.views_results import sentences
 from dpxplain.wire.payloads import story_payload
 from dpxplain.words.findings import in_general
 from dpxplain.words.prices import PREPARED

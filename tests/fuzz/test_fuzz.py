@@ -11,7 +11,7 @@ from sql_fuzz import fuzz_sql
 from sqlglot import exp
 from wire_fuzz import fuzz_wire, open_config
 
-from dpxplain.sql import vocabulary
+from dpxplain.sql import source
 from server_fixture import running_server
 
 SEED = 20261116
@@ -27,7 +27,7 @@ def test_statements_have_duckdbs_values_or_a_place_and_a_remedy(tmp_path: Path) 
 
 def test_a_comparison_read_wrongly_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fuzzer's power: one operator mistaken for its neighbour among the statements above."""
-    monkeypatch.setitem(vocabulary.COMPARISONS, exp.LT, "<=")
+    monkeypatch.setitem(source.COMPARISONS, exp.LT, "<=")
     figures = fuzz_sql(SEED, iter(range(200)), tmp_path)
     assert any("AssertionError" in failure for failure in figures.wrong)
 

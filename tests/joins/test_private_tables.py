@@ -19,16 +19,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpxplain as dpx
-from dpxplain.engines.duckdb_join import DuckDBJoinEngine
+from dpxplain.engines.duckdb import DuckDBJoinEngine
 from dpxplain.errors import BadRequest, BudgetExhausted, DataChanged, QueryRefused, SchemaError
-from dpxplain.explanation.cells import totals
+from dpxplain.explanation.influence import totals
 from dpxplain.model.cancellation import Stop, Stopped, stoppable
 from dpxplain.model.groups import Groups
-from dpxplain.model.joined_schema import joined_schema, parts
 from dpxplain.model.query import Aggregate, Query
-from dpxplain.model.schema import Schema
-from dpxplain.server import catalog
-from dpxplain.server.curator_files import identities
+from dpxplain.model.schema import Schema, joined_schema, parts
+from dpxplain.server import records
+from dpxplain.server.registry import identities
 from server_fixture import config_of, running_server
 
 PATIENTS = pd.DataFrame({"patient": range(50), "sex": ["F", "M"] * 25, "age": range(50)})
@@ -551,6 +550,6 @@ def test_what_people_see_of_a_data_set_names_no_file_of_a_private_table(tmp_path
     written(tmp_path)
     schema = Schema.load(tmp_path / "patients.toml")
     with dpx.connect(schema=tmp_path / "patients.toml", workspace=tmp_path / "w") as session:
-        shown = catalog.details(session.schema, session.budget, "analyst")
+        shown = records.details(session.schema, session.budget, "analyst")
     assert "parquet" not in str(shown)
     assert Schema.load(shown["schema"]).private["visits"].max_rows == schema.private["visits"].max_rows

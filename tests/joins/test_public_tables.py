@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 
 import dpxplain as dpx
-from dpxplain.engines.public_tables import with_public_tables
+from dpxplain.engines.duckdb_source import with_public_tables
 from dpxplain.errors import BadRequest, QueryRefused, SchemaError
 from dpxplain.model.schema import Schema
-from dpxplain.server import catalog
+from dpxplain.server import records
 from dpxplain.sql.parse import parse
 from dpxplain.words.declarations import shaped_by
 from dpxplain.words.prices import discovered_delta
@@ -206,7 +206,7 @@ def test_without_a_join_a_public_column_is_what_left_join_makes_of_it(session: d
 
 
 def test_a_server_sends_what_its_clients_and_page_need(session: dpx.Session) -> None:
-    details = catalog.details(session.schema, session.budget, "analyst")
+    details = records.details(session.schema, session.budget, "analyst")
     assert "source" not in details["schema"]["tables"]["airlines"]
     client = Schema.load(details["schema"])
     assert client.fingerprint() == session.schema.fingerprint()

@@ -16,8 +16,7 @@ import pytest
 from dpxplain.errors import BadRequest, BudgetExhausted, InternalError
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.protocol import Ledger
-from dpxplain.model.budget import spend_units
-from dpxplain.model.charge import Charge, Request, Spend
+from dpxplain.model.charge import Charge, Request, Spend, spend_units
 
 
 def reserve(ledger: Ledger, rho: float, key: str = "k", dataset: str = "adult") -> int:

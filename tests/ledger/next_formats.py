@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from dpxplain.ledger import FORMAT, migrations
+from dpxplain.ledger import FORMAT, store
 
 
 def add_colour(connection: sa.Connection) -> dict[str, Any]:
@@ -34,9 +34,9 @@ def add_moods_and_die(connection: sa.Connection) -> dict[str, Any]:
 
 
 @contextmanager
-def later_program(*steps: migrations.Step) -> Iterator[None]:
+def later_program(*steps: store.Step) -> Iterator[None]:
     """Context manager: this process reads ledgers like a later version, whose ladder has these steps too."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(migrations, "STEPS", migrations.STEPS | dict(enumerate(steps, FORMAT)))
-        patch.setattr(migrations, "FORMAT", FORMAT + len(steps))
+        patch.setattr(store, "STEPS", store.STEPS | dict(enumerate(steps, FORMAT)))
+        patch.setattr(store, "FORMAT", FORMAT + len(steps))
         yield

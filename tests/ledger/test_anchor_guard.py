@@ -16,9 +16,8 @@ import sqlalchemy as sa
 from ledger_contract import reserve
 
 from dpxplain.errors import BadRequest, BudgetExhausted, LedgerBehind, LedgerUnavailable, SourceError
-from dpxplain.ledger import anchor_file
-from dpxplain.ledger.anchor_file import AnchorFile, Head, Mark
-from dpxplain.ledger.anchor_guard import AnchorGuard
+from dpxplain.ledger import anchor_guard
+from dpxplain.ledger.anchor_guard import AnchorFile, AnchorGuard, Head, Mark
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.tables import drop_triggers
 from dpxplain.model.charge import Charge, Request
@@ -186,7 +185,7 @@ def test_anchor_appears_whole_or_not_at_all(tmp_path, monkeypatch):
     def full(_):
         raise OSError(errno.ENOSPC, "full")
 
-    monkeypatch.setattr(anchor_file.os, "fsync", full)
+    monkeypatch.setattr(anchor_guard.os, "fsync", full)
     with pytest.raises(OSError, match="full"):
         file.append(Mark(Head(1, f"{1:064}"), 1, "2030-01-01T00:00:00+00:00", {}))
     assert list(tmp_path.iterdir()) == []
@@ -197,14 +196,14 @@ def test_process_that_makes_the_anchor_at_the_same_time_loses_no_mark(tmp_path, 
     marks = [
         Mark(Head(n, f"{n:064}"), n, "2030-01-01T00:00:00+00:00", {"adult": {str(n): n}}) for n in (1, 2)
     ]
-    link = anchor_file.os.link
+    link = anchor_guard.os.link
 
     def link_late(draft, target):
-        monkeypatch.setattr(anchor_file.os, "link", link)
+        monkeypatch.setattr(anchor_guard.os, "link", link)
         AnchorFile(path).append(marks[0])
         link(draft, target)
 
-    monkeypatch.setattr(anchor_file.os, "link", link_late)
+    monkeypatch.setattr(anchor_guard.os, "link", link_late)
     AnchorFile(path).append(marks[1])
     assert AnchorFile(path).read().heads == [mark.head for mark in marks]
     assert list(tmp_path.iterdir()) == [path]
@@ -278,7 +277,7 @@ def test_change_of_rights_stays_if_the_anchor_cannot_be_written_and_then_nothing
     ledger = opened()
     spend(ledger, 0.1)
     with monkeypatch.context() as patch:
-        patch.setattr(anchor_file, "_write_at", _full)
+        patch.setattr(anchor_guard, "_write_at", _full)
         ledger.grant("adult", "ann", 0.5, reason="approved", by="carol")
         with pytest.raises(LedgerUnavailable, match="Nothing was charged"):
             reserve(ledger, 0.1, "second")
@@ -295,7 +294,7 @@ def test_copy_from_before_a_charge_was_taken_over_is_not_measured_again(opened, 
     spend(ledger, 0.1)
     charge = Charge("query", "broken off", Request("q"), 0.25)
     with monkeypatch.context() as patch:
-        patch.setattr(anchor_file, "_write_at", _full)
+        patch.setattr(anchor_guard, "_write_at", _full)
         with pytest.raises(LedgerUnavailable):
             ledger.reserve_once("adult", charge)
     ledger._flights._report()  # the heartbeat, which marks the flight as untouched
@@ -325,7 +324,7 @@ def test_mark_of_a_charge_that_was_declared_lost_elsewhere_is_not_written(opened
     for number in range(8):
         spend(ledger, 0.01, str(number))
     with monkeypatch.context() as patch:
-        patch.setattr(anchor_file, "_write_at", _full)
+        patch.setattr(anchor_guard, "_write_at", _full)
         with pytest.raises(LedgerUnavailable):
             reserve(ledger, 0.1, "unwritten")
     with closing(open_ledger(tmp_path / "ledger.sqlite", is_recovery=True)) as other:
@@ -351,7 +350,7 @@ def test_restoring_the_same_backup_again_charges_the_same_loss_again(opened, tmp
 def test_anchor_kept_locked_by_a_process_that_hangs_is_not_waited_for_for_ever(opened, tmp_path, monkeypatch):
     ledger = opened()
     spend(ledger, 0.1)
-    monkeypatch.setattr(anchor_file, "LOCK_SECONDS", 0.0)
+    monkeypatch.setattr(anchor_guard, "LOCK_SECONDS", 0.0)
     failures = []
 
     class Observer:

@@ -29,8 +29,7 @@ from dpxplain.ledger.anchor_guard import AnchorGuard
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.ledger.tables import ENTRIES
 from dpxplain.model.charge import Charge, Request
-from dpxplain.server.app import create_app
-from dpxplain.server.run import Opening
+from dpxplain.server.app import Opening, create_app
 from server_fixture import config_of
 
 WHY = {"reason": "study 7", "by": "carol"}

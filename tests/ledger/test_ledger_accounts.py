@@ -11,11 +11,9 @@ import pytest
 from ledger_contract import reserve, store
 
 from dpxplain.errors import BadRequest, BudgetExhausted, InternalError
-from dpxplain.ledger import account as accounts
-from dpxplain.ledger import visible_entries
-from dpxplain.ledger.analysts import MOST_OPEN
-from dpxplain.model.budget import spend_units
-from dpxplain.model.charge import Charge, Event, Request, history_pages, spends
+from dpxplain.ledger import account as account_module
+from dpxplain.ledger.ledger import MOST_OPEN
+from dpxplain.model.charge import Charge, Event, Request, history_pages, spend_units, spends
 
 WHY = {"reason": "study 7", "by": "carol"}
 
@@ -484,7 +482,7 @@ def test_a_column_is_discovered_by_one_analyst_whoever_is_late(ledger):
 def test_the_number_of_a_row_is_nobody_elses(ledger, monkeypatch):
     """An entry from before numbers were each analyst's own has that of its row, and one owner."""
     ann, bob = (ledger.account(name, sees_all=True, default_limit=0.5) for name in ("ann", "bob"))
-    monkeypatch.setattr(accounts, "count_entry", lambda *_: None)
+    monkeypatch.setattr(account_module, "count_entry", lambda *_: None)
     row = reserve(ann, 0.1)
     for reader in (ann, bob):
         assert reader.entry("adult", f"{row}@bob") is None
@@ -495,11 +493,11 @@ def test_a_release_is_read_only_by_who_may_see_it(ledger, monkeypatch):
     ann, bob = (ledger.account(name, sees_all=False, default_limit=0.5) for name in ("ann", "bob"))
     store(ann, "query", "k")
     read = []
-    stored = visible_entries._payload
-    monkeypatch.setattr(visible_entries, "_payload", lambda c, row: read.append(row) or stored(c, row))
+    stored = account_module._payload
+    monkeypatch.setattr(account_module, "_payload", lambda c, row: read.append(row) or stored(c, row))
     assert bob.get("adult", "1@ann") is None
     assert read == [None]
-    assert "payload" not in str(visible_entries._BY_NUMBER)
+    assert "payload" not in str(account_module._BY_NUMBER)
     assert ann.get("adult", 1)[1] == "{}"
 
 

@@ -12,10 +12,9 @@ import sqlalchemy as sa
 from ledger_contract import reserve
 
 from dpxplain.errors import BadRequest
-from dpxplain.ledger.account_totals import fill_accounts
+from dpxplain.ledger.audit import Standing
 from dpxplain.ledger.ledger import open_ledger
-from dpxplain.ledger.standing import Standing
-from dpxplain.ledger.tables import APPEND_ONLY
+from dpxplain.ledger.tables import APPEND_ONLY, fill_accounts
 from dpxplain.model.confidential import ContentDigest
 
 WHY = {"reason": "study 7", "by": "carol"}

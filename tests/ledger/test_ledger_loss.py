@@ -20,8 +20,8 @@ from ledger_contract import reserve
 
 from dpxplain.cli import run
 from dpxplain.errors import BadRequest, LedgerBehind, SchemaError, SourceError
-from dpxplain.ledger import anchor_file
-from dpxplain.ledger.anchor_file import AnchorFile, Head, Mark
+from dpxplain.ledger import anchor_guard
+from dpxplain.ledger.anchor_guard import AnchorFile, Head, Mark
 from dpxplain.ledger.ledger import open_ledger
 
 
@@ -192,7 +192,7 @@ def test_shared_anchor_of_several_writers_ends_at_the_last_charge(opened, addres
 
 DYING = """
 import os, sys
-from dpxplain.ledger.anchor_file import AnchorFile
+from dpxplain.ledger.anchor_guard import AnchorFile
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.charge import Charge, Request
 ledger = open_ledger(sys.argv[1], anchor=sys.argv[2])
@@ -244,7 +244,7 @@ def test_full_disk_wastes_one_charge_and_then_refuses_before_charging(opened, mo
         raise OSError(errno.ENOSPC, "full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(anchor_file.os, "fsync", full)
+        patch.setattr(anchor_guard.os, "fsync", full)
         with pytest.raises(SourceError, match="The charge stays"):
             reserve(ledger, 0.1, "wasted")
         for _ in range(3):
@@ -394,8 +394,8 @@ def test_commands_tell_what_a_restored_backup_lacks_and_declare_it(address, anch
 
 
 def test_long_history_is_compacted_and_still_says_the_same(anchor, monkeypatch):
-    monkeypatch.setattr(anchor_file, "_BYTES_BEFORE_COMPACTION", 2_000)
-    monkeypatch.setattr(anchor_file, "_NEWEST_HEADS", 10)
+    monkeypatch.setattr(anchor_guard, "_BYTES_BEFORE_COMPACTION", 2_000)
+    monkeypatch.setattr(anchor_guard, "_NEWEST_HEADS", 10)
     file = AnchorFile(anchor)
     reader = AnchorFile(anchor)
     for number in range(1, 300):

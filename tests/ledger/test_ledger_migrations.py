@@ -23,7 +23,7 @@ from test_ledger_backup import contents
 
 from dpxplain.cli import run
 from dpxplain.errors import BadRequest, BudgetExhausted, LedgerUnavailable, SourceError
-from dpxplain.ledger import FORMAT, migrations
+from dpxplain.ledger import FORMAT, store
 from dpxplain.ledger.ledger import open_ledger
 
 LATER = FORMAT + 2
@@ -83,7 +83,7 @@ def stored(address: str) -> dict[str, Any]:
 
 
 def test_the_ladder_has_one_step_from_each_released_format_to_the_next():
-    assert sorted(migrations.STEPS) == list(range(migrations.FIRST_FORMAT, FORMAT))
+    assert sorted(store.STEPS) == list(range(store.FIRST_FORMAT, FORMAT))
 
 
 def test_an_upgraded_ledger_has_everything_and_goes_on(old, request):
@@ -191,7 +191,7 @@ UNRELEASED = "was written by an unreleased version of DPXPlain"
         (FORMAT + 1, "from a newer version of DPXPlain", "Upgrade DPXPlain"),
         *(
             (version, f"{UNRELEASED} (format {version})", "lower its budgets")
-            for version in (migrations.FIRST_FORMAT - 1, 1)
+            for version in (store.FIRST_FORMAT - 1, 1)
         ),
         (0, "is damaged", "backup"),
         (-1, "is damaged", "backup"),

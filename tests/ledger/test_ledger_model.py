@@ -20,8 +20,7 @@ from hypothesis.stateful import (
 
 from dpxplain.errors import BudgetExhausted
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
-from dpxplain.model.budget import limit_units, rho_of_units, spend_units
-from dpxplain.model.charge import Charge, Request, Spend
+from dpxplain.model.charge import Charge, Request, Spend, limit_units, rho_of_units, spend_units
 
 AMOUNTS = st.integers(1, 10**6) | st.integers(1, 10**13)
 KEYS = st.sampled_from("abc")

@@ -17,9 +17,9 @@ from next_formats import add_colour, later_program
 
 from dpxplain.errors import BadRequest, BudgetExhausted, InternalError, LedgerUnavailable, SourceError
 from dpxplain.ledger import FORMAT, audit, store
+from dpxplain.ledger.audit import standing
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.postgres import PostgresStore
-from dpxplain.ledger.standing import standing
 from dpxplain.ledger.tables import ENTRIES
 from dpxplain.model.charge import Charge, Request
 from postgres_server import running_server

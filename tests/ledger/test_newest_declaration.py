@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dpxplain.ledger.address import ANCHOR_VARIABLE, configured_ledger
+from dpxplain.ledger import ANCHOR_VARIABLE
+from dpxplain.ledger.address import configured_ledger
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.schema import Privacy
 

@@ -14,8 +14,7 @@ import pytest
 from ledger_contract import reserve
 
 from dpxplain.errors import BadRequest, LedgerBehind
-from dpxplain.ledger.anchor_file import AnchorFile, Head, Mark
-from dpxplain.ledger.anchor_guard import AnchorGuard
+from dpxplain.ledger.anchor_guard import AnchorFile, AnchorGuard, Head, Mark
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
 
 TENTH = 100_000_000_000

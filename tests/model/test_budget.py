@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpxplain.errors import BadRequest
-from dpxplain.model.budget import (
+from dpxplain.model.charge import (
     LARGEST_RHO,
     UNITS_PER_RHO,
     Budget,

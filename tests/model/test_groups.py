@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from dpxplain.errors import QueryRefused, QuestionError
+from dpxplain.model.column import Bin
 from dpxplain.model.groups import LARGEST_ANSWER, Groups
 from dpxplain.model.query import Aggregate, Query
-from dpxplain.model.schema import Bin, Schema
+from dpxplain.model.schema import Schema
 
 SCHEMA = Schema.load(
     {

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpxplain.model.column import Bin
 from dpxplain.model.expression import sql_literal, sql_name
-from dpxplain.model.predicate import Condition, Predicate
-from dpxplain.model.schema import Bin
+from dpxplain.model.query import Condition, Predicate
 
 few = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1, max_size=8)

@@ -16,9 +16,9 @@ from dpxplain.model import release
 from dpxplain.model.release import (
     AnswerRelease,
     AnswersRelease,
-    ExplanationLine,
     ExplanationRelease,
     PreparedRelease,
+    ReleasedLine,
 )
 
 NUMBERS = np.random.default_rng(3).normal(0.0, 1e6, 3000)
@@ -30,10 +30,10 @@ def _answer(size: int, sums: bool = True) -> AnswerRelease:
 
 
 def _table(size: int, told: bool) -> ExplanationRelease:
-    def line(number: int) -> ExplanationLine:
+    def line(number: int) -> ReleasedLine:
         value = float(NUMBERS[number])
         gap: tuple[Any, Any] = (value / 3, (-np.inf, value / 7)) if told and number % 5 else (None, None)
-        return ExplanationLine(19_999_999 - number, value, (value - 1, value + 1), (1, number + 1), *gap)
+        return ReleasedLine(19_999_999 - number, value, (value - 1, value + 1), (1, number + 1), *gap)
 
     lines = tuple(line(number) for number in range(size))
     return ExplanationRelease(0.1, "vector", 0.95, lines, gap=1.5, gap_interval=(1.0, 2.0))

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import dpxplain as dpx
 from dpxplain.errors import SchemaError
-from dpxplain.model.column import LARGEST_UNITS
-from dpxplain.model.schema import Bin, Column, Schema
+from dpxplain.model.column import LARGEST_UNITS, Bin, Column
+from dpxplain.model.schema import Schema
 
 GOOD: dict[str, Any] = {
     "table": {"name": "t"},

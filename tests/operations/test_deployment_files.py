@@ -19,8 +19,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.tables import APPEND_ONLY
+from dpxplain.server.app import GRACE_SECONDS
 from dpxplain.server.config import Limits
-from dpxplain.server.run import GRACE_SECONDS
 from postgres_server import USER, PostgresServer
 from printed_blocks import ROOT, SECONDS, free_port
 from server_fixture import SQL, config_of, running_server, write_people

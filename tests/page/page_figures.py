@@ -18,12 +18,11 @@ import sqlalchemy as sa
 from page_servers import GENEROUS
 from playwright.sync_api import Browser, Page
 
-from dpxplain.ledger.account_totals import fill_accounts
 from dpxplain.ledger.ledger import SQLLedger
-from dpxplain.ledger.tables import ENTRIES, RELEASES
+from dpxplain.ledger.tables import ENTRIES, RELEASES, fill_accounts
 from dpxplain.model.charge import Charge, Request
+from dpxplain.server.app import single_user_config
 from dpxplain.server.routes import page as served
-from dpxplain.server.run import single_user_config
 from server_fixture import RunningServer, running_server
 
 GROUPS = 500

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from page_servers import GENEROUS
 
-from dpxplain.server.run import single_user_config
+from dpxplain.server.app import single_user_config
 from server_fixture import RunningServer, running_server
 
 ORIGINS = ("EWR", "JFK", "LGA")

@@ -6,8 +6,8 @@ from typing import Any
 
 import httpx
 
+from dpxplain.server.app import example_config
 from dpxplain.server.config import Config, Limits
-from dpxplain.server.run import example_config
 from server_fixture import RunningServer
 
 PAIR = ("Married-civ-spouse", "Never-married")

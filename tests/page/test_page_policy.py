@@ -12,7 +12,7 @@ from page_servers import GENEROUS, owner
 from page_steps import Visit, ask, choose, download, finding, group, table
 from playwright.sync_api import Browser, Dialog, Page, expect
 
-from dpxplain.server.run import single_user_config
+from dpxplain.server.app import single_user_config
 from server_fixture import RunningServer, running_server
 
 EVIL = "<img src=x onerror=alert(1)>"

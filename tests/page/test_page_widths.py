@@ -13,7 +13,7 @@ from page_servers import GENEROUS, asked, explained_place, owner, prepared
 from page_steps import Shoot, Visit, cost, table
 from playwright.sync_api import expect
 
-from dpxplain.server.run import single_user_config
+from dpxplain.server.app import single_user_config
 from server_fixture import RunningServer, running_server
 
 PICTURES = {390: "14-phone", 1280: "15-desktop"}

@@ -7,15 +7,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpxplain.privacy.marginals.boxes import Boxes, Ends, largest_allowance, tie_allowance
-from dpxplain.privacy.marginals.estimates import Estimates, Kind, Layout, Measured
+from dpxplain.privacy.marginals.estimates import (
+    Boxes,
+    CellEstimates,
+    Ends,
+    Estimates,
+    Kind,
+    Layout,
+    largest_allowance,
+    tie_allowance,
+)
 
 
 def _estimates(kind: Kind, total: Any, cell: Any, value_low: float = 0, value_high: float = 1) -> Estimates:
     """The estimates whose totals and cells are given. No allowance depends on their scales."""
     cells = np.array(cell, dtype=float)
     layout = Layout.of([cells.shape[-1] + 1])
-    count = Measured(np.array(total, dtype=float), 1.0, cells, 1.0, layout)
+    count = CellEstimates(np.array(total, dtype=float), 1.0, cells, 1.0, layout)
     return Estimates(kind, count, None if kind == "count" else count, value_low, value_high, 0.0)
 
 

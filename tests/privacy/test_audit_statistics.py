@@ -8,19 +8,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpxplain.audit.confidence_bounds import (
-    beta_cdf,
-    lower_mean,
-    lower_probability,
-    upper_mean,
-    upper_probability,
-)
 from dpxplain.audit.evidence import (
     LikelihoodRatio,
     Sample,
+    beta_cdf,
     delta_allowed,
     epsilon_allowing,
+    lower_mean,
+    lower_probability,
     rho_of_event,
+    upper_mean,
+    upper_probability,
     weigh,
 )
 from dpxplain.audit.privacy_audit import finest_step, lattice_problem

@@ -33,15 +33,14 @@ from test_sensitivity import (
 
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import SchemaError
-from dpxplain.explanation.family import Family as PredicateFamily
+from dpxplain.explanation.family import PredicateFamily
 from dpxplain.explanation.influence import influences as true_influences
 from dpxplain.explanation.influence import scores
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.schema import Schema
-from dpxplain.phases.dataset import OpenDataset
-from dpxplain.phases.releaser import LocalReleaser
-from dpxplain.privacy.calibration import gaussian_scale, two_sided_quantile
-from dpxplain.privacy.mechanisms import gaussian as gaussian_module
+from dpxplain.phases.dataset import LocalReleaser, OpenDataset
+from dpxplain.privacy.accounting import gaussian_scale, two_sided_quantile
+from dpxplain.privacy.mechanisms import noise as gaussian_module
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise, authorise
 from dpxplain.privacy.sensitivity import (
     SCORE_GRID,

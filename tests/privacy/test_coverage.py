@@ -15,9 +15,9 @@ import pytest
 
 import dpxplain as dpx
 from dpxplain.explanation.family_choice import FamilyChoice
-from dpxplain.model.contrast import Contrast
+from dpxplain.model.groups import Contrast
 from dpxplain.phases.answer_query import plan_query
-from dpxplain.phases.assess_question import assess
+from dpxplain.phases.assess import assess
 from dpxplain.phases.plan import ExplanationOptions
 
 RUNS = 1000

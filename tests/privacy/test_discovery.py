@@ -22,9 +22,9 @@ from chance import plausible_count
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import BadRequest, DPXPlainError, LedgerUnavailable, QueryRefused, SchemaError
 from dpxplain.ledger.protocol import exhausted_delta
+from dpxplain.model.column import ValueCounts
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.schema import Schema
-from dpxplain.model.unknown_column import ValueCounts
 from dpxplain.privacy.mechanisms.noise import VectorisedNoise
 from dpxplain.privacy.mechanisms.threshold import threshold_for, threshold_measurement, values_above
 from dpxplain.words.prices import discovered_delta

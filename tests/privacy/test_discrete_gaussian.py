@@ -23,12 +23,16 @@ from scipy import special, stats
 import dpxplain as dpx
 from chance import FALSE_ALARM, plausible_frequencies
 from dpxplain.model.schema import Schema
-from dpxplain.privacy.calibration import LARGEST_SCALE
-from dpxplain.privacy.mechanisms import discrete_gaussian, exact_random
-from dpxplain.privacy.mechanisms.discrete_gaussian import GaussianLaw, Law
-from dpxplain.privacy.mechanisms.exact_random import exponential_bounds
-from dpxplain.privacy.mechanisms.gaussian import gaussian_measurement
-from dpxplain.privacy.mechanisms.noise import OpenDPNoise, VectorisedNoise, authorise, draw_gaussian
+from dpxplain.privacy.accounting import LARGEST_SCALE
+from dpxplain.privacy.mechanisms import samplers
+from dpxplain.privacy.mechanisms.noise import (
+    OpenDPNoise,
+    VectorisedNoise,
+    authorise,
+    draw_gaussian,
+    gaussian_measurement,
+)
+from dpxplain.privacy.mechanisms.samplers import GaussianLaw, Law, exponential_bounds
 
 ROUNDOFF = 2.0**-53
 SCALES = [0.3, 0.5, 0.99, 1.0, 1.7, 6.25, 300.0, 65_537.3, 1e9, 1e12, 2.0**50]
@@ -112,7 +116,7 @@ def _p_value(law: str, scale: float, sample: np.ndarray) -> float:
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("law", LAWS)
 def test_samples_have_the_exact_law_and_not_one_ten_percent_off(law: str, scale: float) -> None:
-    sample = discrete_gaussian.sample(LAWS[law](scale), 100_000, Stream(5))
+    sample = samplers.sample(LAWS[law](scale), 100_000, Stream(5))
     assert sample.dtype == np.int64
     assert _p_value(law, scale, sample) > 1e-3
     assert _p_value(law, scale * 1.1, sample) < FALSE_ALARM
@@ -122,13 +126,13 @@ def test_samples_have_the_exact_law_and_not_one_ten_percent_off(law: str, scale:
 @pytest.mark.parametrize("scale", [1e9, 1e12, 2.0**50])
 @pytest.mark.parametrize("modulus", [2, 7, 64])
 def test_large_samples_are_spread_evenly_over_the_integers_near_them(scale: float, modulus: int) -> None:
-    sample = discrete_gaussian.discrete_gaussian(scale, 100_000, Stream(6))
+    sample = samplers.discrete_gaussian(scale, 100_000, Stream(6))
     assert stats.chisquare(np.bincount(sample % modulus, minlength=modulus)).pvalue > 1e-3
     assert stats.kstest(sample / scale, "norm").pvalue > 1e-3
 
 
 def test_samples_are_independent_of_the_ones_before() -> None:
-    sample = discrete_gaussian.discrete_gaussian(1000.0, 200_000, Stream(7)) / 1000.0
+    sample = samplers.discrete_gaussian(1000.0, 200_000, Stream(7)) / 1000.0
     for lag in (1, 2, 7447):  # the last one: about the length of a round
         correlation = np.corrcoef(sample[:-lag], sample[lag:])[0, 1]
         assert abs(correlation) * math.sqrt(len(sample)) < 4
@@ -146,8 +150,8 @@ def test_samples_and_opendps_own_are_of_one_law(scale: float) -> None:
         return np.bincount(np.searchsorted(edges, sample), minlength=len(law)).tolist()
 
     assert plausible_frequencies(counts(np.array(gaussian_measurement(scale)([0] * 20_000))), law)
-    assert plausible_frequencies(counts(discrete_gaussian.discrete_gaussian(scale, 200_000, Stream(8))), law)
-    wrong = discrete_gaussian.discrete_gaussian(1.1 * scale, 200_000, Stream(8))
+    assert plausible_frequencies(counts(samplers.discrete_gaussian(scale, 200_000, Stream(8))), law)
+    wrong = samplers.discrete_gaussian(1.1 * scale, 200_000, Stream(8))
     assert not plausible_frequencies(counts(wrong), law)
 
 
@@ -176,7 +180,7 @@ def _fraction_bounds(x: Fraction) -> Iterator[tuple[Fraction, Fraction]]:
         yield max(low, Fraction(0)) ** parts, high**parts
 
 
-def _reference_coin(x: Fraction, prefix: int, bits: int, words: exact_random.Words) -> bool:
+def _reference_coin(x: Fraction, prefix: int, bits: int, words: samplers.Words) -> bool:
     """Whether R < e^-x; more bits are taken where the known ones do not decide, and only there."""
     while True:
         for low, high in _fraction_bounds(x):
@@ -189,7 +193,7 @@ def _reference_coin(x: Fraction, prefix: int, bits: int, words: exact_random.Wor
         prefix, bits = prefix << 64 | int(words(1)[0]), bits + 64
 
 
-def _reference(scale: float, count: int, words: exact_random.Words) -> list[int]:
+def _reference(scale: float, count: int, words: samplers.Words) -> list[int]:
     """Canonne, Kamath and Steinke's sampler one candidate after the other, taking words in the same order."""
     sigma = Fraction(scale)
     width = math.floor(sigma) + 1
@@ -221,7 +225,7 @@ def _reference(scale: float, count: int, words: exact_random.Words) -> list[int]
 @pytest.mark.parametrize("scale", [0.3, 1.0, 2.75, 65_537.3, 1e12, 2.0**50])
 def test_every_sample_is_that_of_the_reference_in_exact_rationals(scale: float) -> None:
     ours, theirs = Stream(9), Stream(9)
-    samples = discrete_gaussian.discrete_gaussian(scale, 150, ours).tolist()
+    samples = samplers.discrete_gaussian(scale, 150, ours).tolist()
     assert samples == _reference(scale, 150, theirs)
     assert ours.taken == theirs.taken
 
@@ -231,9 +235,9 @@ def test_every_sample_is_that_of_the_reference_in_exact_rationals(scale: float) 
 def test_all_coins_fall_alike_when_none_is_left_to_floats(
     law: str, scale: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    by_floats = discrete_gaussian.sample(LAWS[law](scale), 3000, Stream(10))
-    monkeypatch.setattr(exact_random, "TOLERANCE", 2.0)
-    assert by_floats.tolist() == discrete_gaussian.sample(LAWS[law](scale), 3000, Stream(10)).tolist()
+    by_floats = samplers.sample(LAWS[law](scale), 3000, Stream(10))
+    monkeypatch.setattr(samplers, "TOLERANCE", 2.0)
+    assert by_floats.tolist() == samplers.sample(LAWS[law](scale), 3000, Stream(10)).tolist()
 
 
 # Where floats do not decide
@@ -264,14 +268,14 @@ def test_a_coin_on_the_edge_is_decided_by_further_bits(law: str, scale: float) -
         ([first, second, third + 2], False),
     ]:
         script = Script([u, strip_one, *coin])
-        assert len(discrete_gaussian._kept(drawn, 1, script)) == is_kept
+        assert len(samplers._kept(drawn, 1, script)) == is_kept
         assert script.is_used_up()
 
 
 def test_a_candidate_that_is_kept_for_certain_needs_no_further_bits() -> None:
     strip_zero, latest = 2**63, 2**64 - 1  # 0.5 > e^-1; and the uniform number nearest to 1
     script = Script([0, strip_zero, latest])
-    assert discrete_gaussian._kept(LaplaceLaw(3.0), 1, script).tolist() == [0]
+    assert samplers._kept(LaplaceLaw(3.0), 1, script).tolist() == [0]
     assert script.is_used_up()
 
 
@@ -283,13 +287,13 @@ def test_a_strip_on_the_edge_is_decided_by_further_bits(number: int) -> None:
         cases += [([edge - 1], number), ([edge + 1], number - 1)]
     for (prefix, *words), strip in cases:
         script = Script(words)
-        assert exact_random.geometric(np.array([prefix], dtype=np.uint64), script).tolist() == [strip]
+        assert samplers.geometric(np.array([prefix], dtype=np.uint64), script).tolist() == [strip]
         assert script.is_used_up()
 
 
 def test_strips_begin_where_the_powers_of_e_do() -> None:
     expected = [_first_bits(Fraction(number), 63) for number in range(44, 0, -1)]
-    assert exact_random._geometric_thresholds().tolist() == expected
+    assert samplers._geometric_thresholds().tolist() == expected
     assert expected[0] == 0 < expected[1]
 
 
@@ -314,20 +318,20 @@ def test_floats_are_off_by_less_than_half_of_what_is_allowed_for(scale: float) -
         )
         v[-1] = 44
         exponents = law.exponents(u, v)
-        estimates = exact_random._exponential(exponents)
+        estimates = samplers._exponential(exponents)
         for index, estimate in enumerate(estimates.tolist()):
             exact = _first_bits(law.exact_exponent(int(u[index]), int(v[index])), 100) / 2**100
             assert abs(estimate - exact) < 64 * ROUNDOFF  # docs/proofs/discrete-gaussian.md
-    assert 2 * 64 * ROUNDOFF < exact_random.TOLERANCE
+    assert 2 * 64 * ROUNDOFF < samplers.TOLERANCE
 
 
 def test_constants_are_rounded_once_and_powers_of_two_not_at_all() -> None:
     with localcontext() as context:
         context.prec = 60
         ln_2 = Decimal(2).ln()
-        assert float(ln_2) == exact_random._LN_2
-        assert float(1 / ln_2) == exact_random._LOG2_E
-    assert [Fraction(power) for power in exact_random._POWERS_OF_HALF.tolist()] == [
+        assert float(ln_2) == samplers._LN_2
+        assert float(1 / ln_2) == samplers._LOG2_E
+    assert [Fraction(power) for power in samplers._POWERS_OF_HALF.tolist()] == [
         Fraction(1, 2**n) for n in range(64)
     ]
 
@@ -338,7 +342,7 @@ def test_the_float_exponential_alone_is_within_its_bound() -> None:
     exponents = np.concatenate(
         [rng.uniform(0, 45, 1500), halves, np.nextafter(halves, 0), [0.0, 1e-300, 39.999999, 40.0, 1e18]]
     )
-    for exponent, estimate in zip(exponents, exact_random._exponential(exponents), strict=True):
+    for exponent, estimate in zip(exponents, samplers._exponential(exponents), strict=True):
         exact = _first_bits(Fraction(float(exponent)), 100) / 2**100
         assert abs(estimate - exact) < 50 * ROUNDOFF
 
@@ -352,13 +356,13 @@ def test_words_beyond_the_last_whole_multiple_are_drawn_again(bound: int) -> Non
     last = [multiple - 1, multiple, 2**64 - 1, 5] if multiple < 2**64 else [multiple - 1]
     script = Script([*last, 6, multiple - bound] if multiple < 2**64 else last)
     # Of four words the second and third lie beyond; they are replaced by 6 and the last multiple itself.
-    numbers = exact_random.uniform_below(bound, len(last), script).tolist()
+    numbers = samplers.uniform_below(bound, len(last), script).tolist()
     assert numbers == ([bound - 1, 6 % bound, 0, 5 % bound] if len(last) == 4 else [bound - 1])
     assert script.is_used_up()
 
 
 def test_uniform_numbers_are_uniform() -> None:
-    numbers = exact_random.uniform_below(24, 240_000, Stream(13))
+    numbers = samplers.uniform_below(24, 240_000, Stream(13))
     assert stats.chisquare(np.bincount(numbers, minlength=24)).pvalue > 1e-3
 
 
@@ -366,17 +370,17 @@ def test_zero_comes_once_and_not_as_minus_zero_too() -> None:
     law = GaussianLaw(0.3)
     strip_zero, keeps = 2**63, 0  # 0.5 > e^-1
     positive, negative = strip_zero, strip_zero + 1
-    assert discrete_gaussian._kept(law, 1, Script([0, positive, keeps])).tolist() == [0]
-    assert discrete_gaussian._kept(law, 1, Script([0, negative, keeps])).tolist() == []
+    assert samplers._kept(law, 1, Script([0, positive, keeps])).tolist() == [0]
+    assert samplers._kept(law, 1, Script([0, negative, keeps])).tolist() == []
 
 
 def test_magnitudes_beyond_64_bits_are_neither_cut_off_nor_wrapped() -> None:
     zeros = [0] * 11  # with the first word: 767 zero bits, so R is below e^-531
     words = Script([2**50 - 1, 1, *zeros, 2**63, 0, 0])
-    (sample,) = discrete_gaussian._kept(LaplaceLaw(2.0**50), 1, words).tolist()
+    (sample,) = samplers._kept(LaplaceLaw(2.0**50), 1, words).tolist()
     strips = math.floor((63 + 64 * 11 + 1) * math.log(2))
     assert sample == -(2**50 - 1 + strips * 2**50)
-    assert strips >= discrete_gaussian._FAR_STRIP
+    assert strips >= samplers._FAR_STRIP
 
 
 def test_sums_beyond_64_bits_are_held_at_their_ends() -> None:
@@ -384,10 +388,10 @@ def test_sums_beyond_64_bits_are_held_at_their_ends() -> None:
     values = np.array([top, bottom, top, bottom, 0, 5], dtype=np.int64)
     small = np.array([1, -1, bottom, top, bottom, -7], dtype=np.int64)
     expected = [min(max(int(v) + int(n), bottom), top) for v, n in zip(values, small, strict=True)]
-    assert discrete_gaussian.saturating_sum(values, small).tolist() == expected
-    assert discrete_gaussian.saturating_sum(values, small.astype(object)).tolist() == expected
+    assert samplers.saturating_sum(values, small).tolist() == expected
+    assert samplers.saturating_sum(values, small.astype(object)).tolist() == expected
     huge = np.array([2**70, -(2**70), -(2**64), 2**64, 2**63, -3], dtype=object)
-    assert discrete_gaussian.saturating_sum(values, huge).tolist() == [top, bottom, bottom, top, top, 2]
+    assert samplers.saturating_sum(values, huge).tolist() == [top, bottom, bottom, top, top, 2]
 
 
 @pytest.mark.draws
@@ -408,20 +412,20 @@ def test_scales_without_a_law_are_refused() -> None:
 @pytest.mark.parametrize("scale", [1e-300, 2.0**-1074, 2.0**-40])
 def test_hardly_any_noise_is_none(scale: float) -> None:
     for law in LAWS.values():
-        assert not np.any(discrete_gaussian.sample(law(scale), 1000, Stream(14)))
+        assert not np.any(samplers.sample(law(scale), 1000, Stream(14)))
 
 
 def test_no_samples_take_no_words() -> None:
-    assert discrete_gaussian.discrete_gaussian(3.0, 0, Script([])).tolist() == []
+    assert samplers.discrete_gaussian(3.0, 0, Script([])).tolist() == []
 
 
 def _in_a_child(_: int) -> list[int]:
-    return discrete_gaussian.discrete_gaussian(1e12, 20).tolist()
+    return samplers.discrete_gaussian(1e12, 20).tolist()
 
 
 @pytest.mark.process
 def test_forked_processes_do_not_share_their_words() -> None:
-    discrete_gaussian.discrete_gaussian(1e12, 20)  # whatever could be buffered is, before the fork
+    samplers.discrete_gaussian(1e12, 20)  # whatever could be buffered is, before the fork
     with multiprocessing.get_context("fork").Pool(2) as pool:
         children = pool.map(_in_a_child, range(4), chunksize=1)
     draws = [*itertools.chain(*children), *_in_a_child(0)]
@@ -429,10 +433,10 @@ def test_forked_processes_do_not_share_their_words() -> None:
 
 
 def test_two_million_samples_take_little_more_memory_than_they_fill() -> None:
-    discrete_gaussian.discrete_gaussian(70_000.0, 1000, Stream(15))
+    samplers.discrete_gaussian(70_000.0, 1000, Stream(15))
     tracemalloc.start()
     try:
-        discrete_gaussian.discrete_gaussian(70_000.0, 2_000_000, Stream(15))
+        samplers.discrete_gaussian(70_000.0, 2_000_000, Stream(15))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -12,14 +12,20 @@ from opendp import combinators, domains, measurements, metrics
 from opendp.mod import enable_features
 
 import dpxplain as dpx
-from dpxplain.model.budget import LARGEST_RHO, Budget, limit_units, spend_units
-from dpxplain.model.charge import LARGEST_FINE_SEARCH, Event, Spend
+from dpxplain.model.charge import (
+    LARGEST_FINE_SEARCH,
+    LARGEST_RHO,
+    Budget,
+    Event,
+    Spend,
+    limit_units,
+    spend_units,
+)
 from dpxplain.privacy import accounting
-from dpxplain.privacy.accounting import epsilon, epsilons, rho_for_epsilon
-from dpxplain.privacy.calibration import gaussian_scale
+from dpxplain.privacy.accounting import epsilon, epsilons, gaussian_scale, rho_for_epsilon
 from dpxplain.render.views import view_of
-from dpxplain.server.precision import protection
-from dpxplain.wire.account_payloads import budget_payload
+from dpxplain.server.records import protection
+from dpxplain.wire.shapes import budget_payload
 from dpxplain.words import numbers, prices
 
 

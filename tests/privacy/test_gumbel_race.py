@@ -14,10 +14,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpxplain.privacy.mechanisms import top_k_samplers
-from dpxplain.privacy.mechanisms.exact_random import Words, system_words
-from dpxplain.privacy.mechanisms.scores import FamilyScores
-from dpxplain.privacy.mechanisms.top_k_samplers import _Candidate, _compare, gumbel_top_k, key_bounds
+from dpxplain.privacy.mechanisms import samplers
+from dpxplain.privacy.mechanisms.samplers import (
+    FamilyScores,
+    Words,
+    _Candidate,
+    _compare,
+    gumbel_top_k,
+    key_bounds,
+    system_words,
+)
 
 FALSE_ALARM = 1e-7
 
@@ -70,16 +76,16 @@ def test_equal_first_bits_are_decided_by_further_ones(first: int, second: int) -
 
 def _exactly(family: FamilyScores, k: int, scale: float, words: Words) -> list[int]:
     """The race with no decision left to floats."""
-    original = top_k_samplers.key_bounds
+    original = samplers.key_bounds
 
     def unknown(leads: Any, drawn: Any) -> tuple[np.ndarray, np.ndarray]:
         return np.full(len(leads), -np.inf), np.full(len(leads), np.inf)
 
-    top_k_samplers.key_bounds = unknown
+    samplers.key_bounds = unknown
     try:
         return gumbel_top_k(family, k, scale, words)
     finally:
-        top_k_samplers.key_bounds = original
+        samplers.key_bounds = original
 
 
 @pytest.mark.slow
@@ -121,7 +127,7 @@ def test_idle_predicates_race_like_listed_ones_of_score_zero() -> None:
 
 @pytest.mark.draws
 def test_a_large_family_in_several_pieces_keeps_its_law(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(top_k_samplers, "_AT_ONCE", 3)
+    monkeypatch.setattr(samplers, "_AT_ONCE", 3)
     chosen = [gumbel_top_k(_family(*[0] * 10), 2, 1.0, system_words) for _ in range(3000)]
     counts = np.bincount([index for pair in chosen for index in pair], minlength=10)
     assert stats.chisquare(counts).pvalue > FALSE_ALARM

@@ -19,17 +19,23 @@ import pytest
 from numpy.typing import NDArray
 
 from dpxplain.explanation.influence import QuestionCells, influences
-from dpxplain.privacy.marginals.boxes import boxes, provable, simultaneous_quantile, tie_allowance
-from dpxplain.privacy.marginals.estimates import Estimates, PreparedGroups, UnionOfCells, estimate
-from dpxplain.privacy.marginals.forecast import ComparedGroups, MarginalCells, predict, split_rho
-from dpxplain.privacy.marginals.gradient import (
+from dpxplain.privacy.marginals.estimates import (
+    Estimates,
     Parts,
+    PreparedGroups,
+    UnionOfCells,
+    boxes,
     difference_variances,
+    estimate,
     estimated,
+    provable,
+    simultaneous_quantile,
     slope_at,
     smooth_interval,
+    tie_allowance,
     variances,
 )
+from dpxplain.privacy.marginals.forecast import ComparedGroups, MarginalCells, predict, split_rho
 from dpxplain.privacy.marginals.inference import infer, infer_arrays
 
 

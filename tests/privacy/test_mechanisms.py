@@ -18,9 +18,9 @@ from scipy import stats
 from chance import FALSE_ALARM, follows, plausible_count, plausible_frequencies, plausible_scale, uncorrelated
 from dpxplain.errors import InternalError
 from dpxplain.model.confidential import Confidential
-from dpxplain.privacy.calibration import gaussian_scale, rank_probes, top_k_scale
-from dpxplain.privacy.mechanisms import gaussian, noise, one_shot, rank_bounds, top_k
-from dpxplain.privacy.mechanisms.scores import FamilyScores
+from dpxplain.privacy.accounting import gaussian_scale, rank_probes, top_k_scale
+from dpxplain.privacy.mechanisms import noise, one_shot, ranking
+from dpxplain.privacy.mechanisms.samplers import FamilyScores
 
 OPENDP = noise.OpenDPNoise()
 SAMPLE = 20_000
@@ -32,7 +32,7 @@ each_source = pytest.mark.parametrize(
 
 def _gaussian_sample(sensitivity: int, rho: float, source: noise.NoiseSource) -> tuple[np.ndarray, float]:
     secret = Confidential(np.full(SAMPLE, 1000, dtype=np.int64))
-    released = gaussian.add_gaussian(secret, sensitivity=sensitivity, rho=rho, noise=source)
+    released = noise.add_gaussian(secret, sensitivity=sensitivity, rho=rho, noise=source)
     return released.values - 1000, released.scale
 
 
@@ -63,7 +63,7 @@ def test_gaussian_noise_is_gaussian_even_where_sigma_is_below_one(source: noise.
 @each_source
 def test_noise_is_independent_across_groups(source: noise.NoiseSource) -> None:
     secret = Confidential(np.zeros(6000, dtype=np.int64))
-    pairs = gaussian.add_gaussian(secret, sensitivity=1, rho=0.1, noise=source).values.reshape(3000, 2)
+    pairs = noise.add_gaussian(secret, sensitivity=1, rho=0.1, noise=source).values.reshape(3000, 2)
     assert uncorrelated(*pairs.T)
     assert np.mean(pairs[:, 0] == pairs[:, 1]) < 0.01
 
@@ -72,7 +72,7 @@ def test_noise_is_independent_across_groups(source: noise.NoiseSource) -> None:
 @each_source
 def test_extreme_values_are_clamped_and_never_overflow(source: noise.NoiseSource) -> None:
     secret = Confidential(np.array([2**63 - 1, -(2**63), 0]))
-    released = gaussian.add_gaussian(secret, sensitivity=1, rho=1e-6, noise=source)
+    released = noise.add_gaussian(secret, sensitivity=1, rho=1e-6, noise=source)
     assert np.all(np.isfinite(released.values))
     assert released.values[0] > 0 > released.values[1]
 
@@ -83,7 +83,7 @@ def _selection_frequencies(
     family = Confidential(FamilyScores(np.arange(len(scores)), np.array(scores), size))
     counts: dict[tuple[int, ...], int] = dict.fromkeys(itertools.permutations(range(size), k), 0)
     for _ in range(runs):
-        chosen = top_k.select_top_k(family, k=k, sensitivity=100, rho=rho, noise=source)
+        chosen = ranking.select_top_k(family, k=k, sensitivity=100, rho=rho, noise=source)
         counts[tuple(chosen)] += 1
     return counts
 
@@ -121,7 +121,7 @@ def test_top_k_selects_sequences_as_often_as_the_exact_softmax_says(
     power = listed == [300, 0, 150, 100]  # this case sees a wrong scale too
     runs, k, rho = 6000 if power else 1500, 2, 0.5
     counts = _selection_frequencies(listed, size, k, rho, runs, source)
-    scale = top_k_scale(100 + top_k.bucket_rounding(100, k, rho), 1, rho / k)
+    scale = top_k_scale(100 + ranking.bucket_rounding(100, k, rho), 1, rho / k)
     scores = [float(s) for s in listed] + [0.0] * (size - len(listed))
 
     def plausible(scale: float) -> bool:
@@ -149,7 +149,7 @@ def test_the_scale_of_a_selection_has_the_margin_of_the_proof(
     sensitivity: int, k: int, rho: float, margin: int
 ) -> None:
     """Δ + 2 + ⌈2·s·2^-40⌉ (docs/proofs/top-k.md), where 2^-40 is the proof's η."""
-    assert top_k.bucket_rounding(sensitivity, k, rho) == margin
+    assert ranking.bucket_rounding(sensitivity, k, rho) == margin
     scales: list[float] = []
 
     class Source:
@@ -158,17 +158,19 @@ def test_the_scale_of_a_selection_has_the_margin_of_the_proof(
             return [0] * k
 
     family = Confidential(FamilyScores(np.array([0]), np.array([5]), 10))
-    top_k.select_top_k(family, k=k, sensitivity=sensitivity, rho=rho, noise=Source())  # type: ignore[arg-type]
+    ranking.select_top_k(family, k=k, sensitivity=sensitivity, rho=rho, noise=Source())  # type: ignore[arg-type]
     assert scales == [pytest.approx(2 * (sensitivity + margin) * math.sqrt(k / (8 * rho)), rel=1e-13)]
 
 
 @pytest.mark.draws
 def test_a_large_idle_family_wins_as_often_as_its_size_says() -> None:
     idle, runs = 10_000_000, 2000
-    scale = top_k_scale(100 + top_k.bucket_rounding(100, 1, 0.5), 1, 0.5)
+    scale = top_k_scale(100 + ranking.bucket_rounding(100, 1, 0.5), 1, 0.5)
     ahead = round(scale * math.log(idle))  # as likely as all idle ones together
     family = Confidential(FamilyScores(np.array([5]), np.array([ahead]), idle + 1))
-    picks = [top_k.select_top_k(family, k=1, sensitivity=100, rho=0.5, noise=OPENDP)[0] for _ in range(runs)]
+    picks = [
+        ranking.select_top_k(family, k=1, sensitivity=100, rho=0.5, noise=OPENDP)[0] for _ in range(runs)
+    ]
     won = sum(pick == 5 for pick in picks)
     assert plausible_count(won, runs, 1 / (1 + idle * math.exp(-ahead / scale)))
     others = np.array([pick for pick in picks if pick != 5])
@@ -185,7 +187,7 @@ def test_idle_predicates_are_numbered_around_the_active_ones() -> None:
 def test_rank_search_makes_its_probes_and_finds_every_rank_when_there_is_no_noise(sizes: range) -> None:
     for size in sizes:
         ranks, probed = np.arange(1, size + 1), []
-        low, high = rank_bounds._search(_exact(ranks, probed), size, size)
+        low, high = ranking._search(_exact(ranks, probed), size, size)
         assert len(probed) == rank_probes(size) == math.floor(math.log2(size))
         assert all((t >= 2).all() and (t <= size).all() for t in probed), "t and t − 1 are ranks"
         assert ((low <= ranks) & (ranks <= high)).all(), "the rank is inside"
@@ -214,8 +216,8 @@ def test_one_sided_errors_never_put_the_rank_outside(size: int) -> None:
 
         return precedes
 
-    _, high = rank_bounds._search(erring(False), len(ranks), size)
-    low, _ = rank_bounds._search(erring(True), len(ranks), size)
+    _, high = ranking._search(erring(False), len(ranks), size)
+    low, _ = ranking._search(erring(True), len(ranks), size)
     assert ((low <= ranks) & (ranks <= high)).all()
 
 
@@ -230,7 +232,7 @@ def test_rank_intervals_cover_ranks_of_every_family_size(size: int, eta: float) 
     family = Confidential(FamilyScores(np.arange(size), scores, size))
     inside = 0
     for seed in range(runs):
-        bounds = rank_bounds.bound_ranks(
+        bounds = ranking.bound_ranks(
             family,
             list(range(size)),
             sensitivity=sensitivity,
@@ -282,7 +284,7 @@ def test_all_draws_together_cost_the_plan_by_opendps_own_map(eta: float) -> None
     one_shot.select_and_measure(family, plan, 0.95, recorder)
     assert sum(spend.rho for spend in plan.spends) == pytest.approx(rho, rel=1e-12)
     # A choice is one exponential mechanism, in one step or in two (bucket, member), all of one scale.
-    widened = sensitivity + top_k.bucket_rounding(sensitivity, k, plan.rho_select)
+    widened = sensitivity + ranking.bucket_rounding(sensitivity, k, plan.rho_select)
     assert k <= len(recorder.picks) <= 2 * k
     selection = k * recorder.picks[0].map(widened)
     (influences, chosen), (lower, lower_looks), (upper, upper_looks) = recorder.gaussians
@@ -301,12 +303,12 @@ def test_a_measurement_that_costs_more_or_less_than_planned_is_not_run() -> None
     for wrong in (1.02, 0.9):
         with pytest.raises(InternalError):
             noise.authorise(
-                lambda scale, wrong=wrong: gaussian.gaussian_measurement(scale / wrong), 1000.0, 100, 0.005
+                lambda scale, wrong=wrong: noise.gaussian_measurement(scale / wrong), 1000.0, 100, 0.005
             )
 
 
 def test_noise_is_not_drawn_at_another_scale_than_was_authorised() -> None:
-    measurement, scale = noise.authorise(gaussian.gaussian_measurement, 1000.0, 100, 0.005)
+    measurement, scale = noise.authorise(noise.gaussian_measurement, 1000.0, 100, 0.005)
     zeros = np.zeros(3, dtype=np.int64)
     assert len(noise.draw_gaussian(OPENDP, measurement, zeros, scale)) == 3
     for other in (math.nextafter(scale, 0.0), math.nextafter(scale, 2000.0), scale / 2):
@@ -320,6 +322,6 @@ def test_seeded_noise_repeats_itself_and_says_that_it_is_not_private() -> None:
     def draw(seed: int) -> list[float]:
         source = noise.SeededNoise(seed)
         assert not source.private
-        return gaussian.add_gaussian(secret, sensitivity=1, rho=0.1, noise=source).values.tolist()
+        return noise.add_gaussian(secret, sensitivity=1, rho=0.1, noise=source).values.tolist()
 
     assert draw(1) == draw(1) != draw(2)

@@ -11,10 +11,16 @@ from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.stats import studentized_range
 
-from dpxplain.privacy.accounting import _at_order, epsilon
-from dpxplain.privacy.calibration import range_quantile
+from dpxplain.privacy.accounting import (
+    _at_order,
+    epsilon,
+    normal_cdf,
+    normal_cdfs,
+    normal_quantile,
+    normal_quantiles,
+    range_quantile,
+)
 from dpxplain.privacy.marginals.estimates import Layout
-from dpxplain.privacy.normal import normal_cdf, normal_cdfs, normal_quantile, normal_quantiles
 
 
 def test_the_distribution_function_is_scipys_far_into_both_tails():

@@ -13,7 +13,7 @@ import pytest
 
 import dpxplain as dpx
 from dpxplain.model.schema import Schema
-from dpxplain.phases.shared_measurement import SharedMeasurement
+from dpxplain.phases.answer_query import SharedMeasurement
 from dpxplain.sql.parse import parse
 
 

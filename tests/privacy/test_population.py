@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpxplain.model.contrast import Contrast, Ratio, Verdict
+from dpxplain.model.groups import Contrast, Ratio, Verdict
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.release import AnswerRelease
 from dpxplain.model.schema import Schema
-from dpxplain.phases.assess_population import PopulationReading
-from dpxplain.phases.assess_question import assess, assess_ratio
+from dpxplain.phases.assess import PopulationReading, assess, assess_ratio
 from dpxplain.privacy.population_intervals import count_ends, mean_ends, sum_ends
 
 REPEATS = 600

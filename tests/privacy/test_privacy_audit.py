@@ -15,9 +15,9 @@ import pytest
 
 from dpxplain.audit.privacy_audit import DesignFinding, designs, run_design
 from dpxplain.model.confidential import Confidential, sealed
-from dpxplain.phases import explain_custom, explain_scored, prepare_answer, shared_measurement
+from dpxplain.phases import answer_query, explain, explain_custom, prepare
 from dpxplain.privacy.measured_parts import Measurement
-from dpxplain.privacy.mechanisms import gaussian
+from dpxplain.privacy.mechanisms import noise
 from dpxplain.privacy.mechanisms.noise import VectorisedNoise
 
 INTACT = ["count", "sum of both signs", "average", "distinct persons", "count, replaced", "prepared count"]
@@ -71,7 +71,7 @@ def test_sensitivities_of_answers_at_seven_tenths_are_noticed(
 @pytest.mark.slow
 @pytest.mark.draws
 def test_sensitivities_of_cells_at_seven_tenths_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepare_answer, "count_sensitivity", _smaller(prepare_answer.count_sensitivity))
+    monkeypatch.setattr(prepare, "count_sensitivity", _smaller(prepare.count_sensitivity))
     assert costs_more(audited("prepared count", 10_000))
 
 
@@ -79,8 +79,8 @@ def test_sensitivities_of_cells_at_seven_tenths_are_noticed(monkeypatch: pytest.
 @pytest.mark.draws
 def test_sensitivities_of_influences_at_four_tenths_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each draw is a whole explanation: at seven tenths it would take 8,000 of them."""
-    smaller = _smaller(explain_scored.influence_sensitivity, 0.4)
-    monkeypatch.setattr(explain_scored, "influence_sensitivity", smaller)
+    smaller = _smaller(explain.influence_sensitivity, 0.4)
+    monkeypatch.setattr(explain, "influence_sensitivity", smaller)
     assert costs_more(audited("influence, count", 1_500))
 
 
@@ -143,14 +143,14 @@ def broken_gaussian(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
     """Replaces the noise of answers by what a function makes of true values and scale."""
 
     def install(release: Callable[[Any, Any], Any]) -> None:
-        intact = gaussian.add_gaussian
+        intact = noise.add_gaussian
 
         @sealed
-        def broken(secret: Confidential[Any], **options: Any) -> gaussian.NoisyValues:
+        def broken(secret: Confidential[Any], **options: Any) -> noise.NoisyValues:
             noisy = intact(secret, **options)
-            return gaussian.NoisyValues(release(secret.reveal(), noisy), noisy.scale)
+            return noise.NoisyValues(release(secret.reveal(), noisy), noisy.scale)
 
-        monkeypatch.setattr(shared_measurement, "add_gaussian", broken)
+        monkeypatch.setattr(answer_query, "add_gaussian", broken)
 
     return install
 

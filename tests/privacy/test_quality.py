@@ -17,13 +17,13 @@ from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import BudgetExhausted
 from dpxplain.model.schema import Schema
 from dpxplain.model.schema_fit import FitQuestion, QualityRelease, partitions
-from dpxplain.phases.measure_quality import plan_quality
+from dpxplain.phases.measure import plan_quality
 from dpxplain.privacy.sensitivity import count_sensitivity, fit_sensitivity
-from dpxplain.render import views_prices  # noqa: F401
+from dpxplain.render import views  # noqa: F401
 from dpxplain.render.layout import view
-from dpxplain.words.data_quality import units_misfit
 from dpxplain.words.declarations import shaped_by
 from dpxplain.words.numbers import number, percent
+from dpxplain.words.prices import units_misfit
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 

@@ -13,7 +13,7 @@ import pytest
 import dpxplain as dpx
 from dpxplain.model.schema import Schema
 from dpxplain.phases.answer_query import plan_query
-from dpxplain.phases.assess_question import group_estimates
+from dpxplain.phases.assess import group_estimates
 from dpxplain.session import Session
 from dpxplain.sql.parse import parse
 

@@ -16,11 +16,11 @@ import pytest
 import dpxplain as dpx
 from dpxplain.errors import QuestionError
 from dpxplain.explanation.influence import QuestionCells, influences
-from dpxplain.model.contrast import Contrast, Ratio, Verdict
+from dpxplain.model.groups import Contrast, Ratio, Verdict
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.release import AnswerRelease
 from dpxplain.model.schema import Schema
-from dpxplain.phases.assess_question import assess, assess_ratio, linear_question
+from dpxplain.phases.assess import assess, assess_ratio, linear_question
 from dpxplain.privacy.sensitivity import influence_sensitivity
 from dpxplain.results.answer import Answer
 

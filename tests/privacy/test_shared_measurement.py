@@ -20,13 +20,12 @@ from dpxplain.model.expression import Operation
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.release import AnswersRelease
 from dpxplain.model.schema import Schema
-from dpxplain.phases.answer_query import plan_queries, plan_query
-from dpxplain.phases.assess_question import group_estimates
-from dpxplain.phases.shared_measurement import SharedMeasurement
+from dpxplain.phases.answer_query import SharedMeasurement, plan_queries, plan_query
+from dpxplain.phases.assess import group_estimates
 from dpxplain.privacy.formula_intervals import interval
 from dpxplain.privacy.formulas import NoisyPart, NoisyValue
 from dpxplain.privacy.measured_parts import AskedColumn, CountPrecision, allocate
-from dpxplain.privacy.mechanisms import gaussian as gaussian_module
+from dpxplain.privacy.mechanisms import noise as gaussian_module
 from dpxplain.privacy.mechanisms.noise import authorise
 from dpxplain.results.combination import Combination
 from dpxplain.sql.parse import parse

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpxplain.privacy.mechanisms.rank_bounds import search_reach
-from dpxplain.privacy.normal import normal_cdfs, normal_quantiles
+from dpxplain.privacy.accounting import normal_cdfs, normal_quantiles
+from dpxplain.privacy.mechanisms.ranking import search_reach
 from dpxplain.privacy.population_intervals import count_ends
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from dpxplain.model.confidential import Confidential
-from dpxplain.privacy.calibration import rank_probes
-from dpxplain.privacy.mechanisms import rank_bounds
+from dpxplain.privacy.accounting import rank_probes
+from dpxplain.privacy.mechanisms import ranking
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise, SeededNoise
-from dpxplain.privacy.mechanisms.rank_bounds import Envelope, bound_positions
-from dpxplain.privacy.mechanisms.scores import FamilyScores
+from dpxplain.privacy.mechanisms.ranking import Envelope, bound_positions
+from dpxplain.privacy.mechanisms.samplers import FamilyScores
 
 RUNS = 2000
 
@@ -61,7 +61,7 @@ def test_each_side_alone_misses_at_its_own_rate_at_most_and_slack_is_needed() ->
 
 def test_distances_beyond_the_reach_change_nothing() -> None:
     settings = {"rows": 2, "rho": 0.3, "confidence": 0.95, "lower_share": 0.1}
-    reach = rank_bounds.search_reach(64, 1, **settings)  # type: ignore[arg-type]
+    reach = ranking.search_reach(64, 1, **settings)  # type: ignore[arg-type]
     intervals = []
     for length in (reach, 10 * reach):
         envelope = Envelope(np.full(length, 20), np.full(length, 20))
@@ -116,7 +116,7 @@ def test_selection_prefers_depth_and_becomes_uniform_without_budget() -> None:
     def share_of_top(rho: float) -> float:
         source, hits = SeededNoise(5), 0
         for _ in range(400):
-            chosen = rank_bounds.select_by_distance(family, k=3, rows=1, rho=rho, noise=source)
+            chosen = ranking.select_by_distance(family, k=3, rows=1, rho=rho, noise=source)
             assert len(set(chosen)) == 3
             hits += len({0, 1, 2} & set(chosen))
         return hits / 1200

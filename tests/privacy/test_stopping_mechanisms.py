@@ -15,12 +15,22 @@ from chance import follows, uncorrelated
 from dpxplain.model.cancellation import Stop, Stopped, stoppable
 from dpxplain.model.confidential import Confidential
 from dpxplain.privacy.mechanisms import noise as noises
-from dpxplain.privacy.mechanisms.gaussian import add_gaussian
-from dpxplain.privacy.mechanisms.noise import DRAWS_AT_ONCE, NoiseSource, OpenDPNoise, SeededNoise
+from dpxplain.privacy.mechanisms.noise import (
+    DRAWS_AT_ONCE,
+    NoiseSource,
+    OpenDPNoise,
+    SeededNoise,
+    add_gaussian,
+)
 from dpxplain.privacy.mechanisms.one_shot import OneShotPlan, select_and_measure
-from dpxplain.privacy.mechanisms.rank_bounds import Envelope, bound_positions, bound_ranks, select_by_distance
-from dpxplain.privacy.mechanisms.scores import FamilyScores
-from dpxplain.privacy.mechanisms.top_k import select_top_k
+from dpxplain.privacy.mechanisms.ranking import (
+    Envelope,
+    bound_positions,
+    bound_ranks,
+    select_by_distance,
+    select_top_k,
+)
+from dpxplain.privacy.mechanisms.samplers import FamilyScores
 from dpxplain.privacy.mechanisms.vector import VectorPlan, release_vector
 
 SIZE, DELTA = 30_000, 2**20
@@ -143,7 +153,7 @@ def test_pieces_are_of_one_measurement_whose_cost_is_asserted_once_for_the_whole
         asserted.append(rho)
         return real(build, scale, sensitivity, rho)
 
-    monkeypatch.setattr("dpxplain.privacy.mechanisms.gaussian.authorise", authorise)
+    monkeypatch.setattr("dpxplain.privacy.mechanisms.noise.authorise", authorise)
     recorder, count = Recorder(), 2 * DRAWS_AT_ONCE + 7
     values = Confidential(np.arange(count, dtype=np.int64) * 1000)
     released = add_gaussian(values, sensitivity=3.0, rho=0.1, noise=recorder)

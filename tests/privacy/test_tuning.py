@@ -23,14 +23,14 @@ from dpxplain.model.confidential import Confidential
 from dpxplain.model.release import Released
 from dpxplain.model.schema import Schema
 from dpxplain.model.schema_fit import FitQuestion, TuningRelease, tuned_edges, tuned_pairs
-from dpxplain.phases import tune_bounds
+from dpxplain.phases import measure
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.phases.tune_bounds import TuningPlan, plan_tuning
-from dpxplain.privacy.aggregate_intervals import shares_up_to
+from dpxplain.phases.measure import TuningPlan, plan_tuning
+from dpxplain.privacy.accounting import normal_cdf
+from dpxplain.privacy.intervals import shares_up_to
 from dpxplain.privacy.mechanisms.noise import VectorisedNoise
-from dpxplain.privacy.normal import normal_cdf
 from dpxplain.privacy.sensitivity import count_sensitivity, fit_sensitivity
-from dpxplain.results.tuning import Tuning
+from dpxplain.results.quality import Tuning
 
 BOTH: dict[str, Any] = {"a": {"bounds": [0, 10], "step": 1}, "b": {"edges": [0, 1, 2]}}
 NUMBERS = [-math.inf, -1.0, 0.0, 0.5, 1.0, 3.0, 10.0, 11.0, math.inf, math.nan, None]
@@ -125,7 +125,7 @@ def test_the_best_attack_tells_neighbours_apart_no_better_than_is_paid_for(
 ) -> None:
     """Neyman and Pearson's test on all numbers together; with half the sensitivity it would be noticed."""
     rights = fit_sensitivity
-    monkeypatch.setattr(tune_bounds, "fit_sensitivity", lambda *given: smaller * rights(*given))
+    monkeypatch.setattr(measure, "fit_sensitivity", lambda *given: smaller * rights(*given))
     schema, rho, runs = declared(BOTH, unit="id", max_rows=2), 0.5, 600
     others = [("p", 0.0, 1.0), ("q", None, 0.5)]
     without, present = (

@@ -12,7 +12,7 @@ import pytest
 
 import dpxplain as dpx
 from dpxplain.phases.answer_query import plan_query
-from dpxplain.phases.assess_question import group_estimates
+from dpxplain.phases.assess import group_estimates
 from dpxplain.results.answer import Answer
 from dpxplain.session import Session
 

@@ -16,10 +16,10 @@ from scipy import stats
 import dpxplain as dpx
 from dpxplain.explanation.family_choice import FamilyChoice, check_choice, chosen_family
 from dpxplain.model.groups import Groups
-from dpxplain.phases.explain_scored import Scoring, true_scores
+from dpxplain.phases.explain import Scoring, true_scores
 from dpxplain.phases.plan import ExplanationOptions
-from dpxplain.phases.prepare_answer import plan_preparation
-from dpxplain.privacy.calibration import range_quantile
+from dpxplain.phases.prepare import plan_preparation
+from dpxplain.privacy.accounting import range_quantile
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise, SeededNoise
 from dpxplain.privacy.mechanisms.vector import _dense
 from dpxplain.sql.parse import parse_condition

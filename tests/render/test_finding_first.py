@@ -16,8 +16,7 @@ from dpxplain.render.notebook import as_html
 from dpxplain.render.report import report
 from dpxplain.render.terminal import as_text, renderable
 from dpxplain.render.views import view_of
-from dpxplain.wire.answer_payloads import answer_payload
-from dpxplain.wire.payloads import explanation_payload, question_payload, story_payload
+from dpxplain.wire.payloads import answer_payload, explanation_payload, question_payload, story_payload
 
 KINDS = ["answer", "question", "table", "free_table", "blurred", "story"]
 

@@ -14,9 +14,8 @@ from dpxplain.privacy.accounting import epsilon
 from dpxplain.render.notebook import as_html
 from dpxplain.render.report import report
 from dpxplain.words import numbers
-from dpxplain.words.explanations import row_sentence
 from dpxplain.words.prices import cost
-from dpxplain.words.questions import CURATOR_ONLY
+from dpxplain.words.sentences import CURATOR_ONLY, row_sentence
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 

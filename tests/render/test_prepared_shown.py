@@ -9,13 +9,13 @@ from rich.cells import cell_len
 from test_html_pages import Page, assert_inert
 
 import dpxplain as dpx
-from dpxplain.phases import explain_answer
+from dpxplain.phases import explain
 from dpxplain.render.report import report
 from dpxplain.render.terminal import as_text
 from dpxplain.render.views import view_of
 from dpxplain.render.views_results import gap_without_text
-from dpxplain.words.explanations import effect_text, row_sentence
 from dpxplain.words.prices import PREPARED, cost, price
+from dpxplain.words.sentences import effect_text, row_sentence
 
 
 def flat(result: object) -> str:
@@ -204,5 +204,5 @@ def test_without_a_price_nothing_is_ever_spent(prepared_answer, monkeypatch):
     for options in ({"sensitivity": "paper"}, {"split": (1, 1, 1)}, {"mechanism": "vector"}):
         with pytest.raises(dpx.errors.ExplanationError, match="needs a price"):
             question.explain(k=2, **options)
-    monkeypatch.setattr(explain_answer, "MOST_CELLS_UNASKED", 1)
+    monkeypatch.setattr(explain, "MOST_CELLS_UNASKED", 1)
     assert question.explain(k=2).free

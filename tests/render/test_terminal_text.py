@@ -10,13 +10,12 @@ from rich.console import Console
 
 import dpxplain as dpx
 from dpxplain.render.charts import chart
-from dpxplain.render.layout import Axis, Mark, nice, span
+from dpxplain.render.layout import Axis, IntervalMark, nice, span
 from dpxplain.render.terminal import as_text, history_table, mark_line, renderable
 from dpxplain.render.views import view_of
 from dpxplain.words import prices
-from dpxplain.words.explanations import influence_note
 from dpxplain.words.prices import cost
-from dpxplain.words.questions import CURATOR_ONLY, NOT_PRIVATE
+from dpxplain.words.sentences import CURATOR_ONLY, NOT_PRIVATE, influence_note
 
 
 def shown(result: object, width: int) -> str:
@@ -152,9 +151,9 @@ def test_five_hundred_groups_are_shown_in_part(tmp_path):
 
 def test_marks_are_drawn_on_a_common_axis():
     axis = Axis(-1.0, 1.0, 0.0, ("-1", "0", "1"))
-    assert mark_line(Mark(-1.0, 0.0, 1.0), axis, 11) == "├────●────┤"
-    assert mark_line(Mark(0.5, 0.501, 0.502), axis, 11) == "     ┃  ●  "
-    assert mark_line(Mark(-float("inf"), 0.4, float("inf")), axis, 11) == "◄────┃─●──►"
+    assert mark_line(IntervalMark(-1.0, 0.0, 1.0), axis, 11) == "├────●────┤"
+    assert mark_line(IntervalMark(0.5, 0.501, 0.502), axis, 11) == "     ┃  ●  "
+    assert mark_line(IntervalMark(-float("inf"), 0.4, float("inf")), axis, 11) == "◄────┃─●──►"
 
 
 def test_axes_have_ends_even_for_degenerate_intervals():

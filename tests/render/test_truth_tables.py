@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import dpxplain as dpx
-from dpxplain.render.layout import Grid
+from dpxplain.render.layout import TextGrid
 from dpxplain.render.terminal import as_text
 from dpxplain.render.views import view_of
 from dpxplain.wire.payloads import truth_payload
@@ -31,13 +31,13 @@ def opened(tmp_path: Path) -> Opener:
     return open_it
 
 
-def grid_of(truth: object) -> Grid:
+def grid_of(truth: object) -> TextGrid:
     grid = view_of(truth).grid
     assert grid is not None
     return grid
 
 
-def column(grid: Grid, name: str) -> list[str]:
+def column(grid: TextGrid, name: str) -> list[str]:
     place = [column.name for column in grid.columns].index(name)
     return [row[place] for row in grid.rows]
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import dpxplain as dpx
-from dpxplain.model.budget import Budget
+from dpxplain.model.charge import Budget
 from dpxplain.render.charts import chart
-from dpxplain.render.snippets import Place, explain_code
+from dpxplain.render.snippets import CodePlace, explain_code
 from dpxplain.render.views import view_of
 from dpxplain.results.preview import QueriesPreview, QueryPreview
 from dpxplain.words.prices import expected_margin
@@ -48,7 +48,7 @@ def answer(session: dpx.Session) -> dpx.Answer:
 
 def code_of(table: dpx.Explanation) -> tuple[str, list[str]]:
     code = explain_code(
-        Place("session", ()), SQL, 1, table.request, table.question.answer.schema, several=False
+        CodePlace("session", ()), SQL, 1, table.request, table.question.answer.schema, several=False
     )
     return code["python"], shlex.split(code["cli"].splitlines()[1])
 

@@ -10,13 +10,7 @@ import pyarrow as pa
 import pytest
 
 import dpxplain as dpx
-from dpxplain.wire.answer_payloads import (
-    AnswerColumns,
-    GeneralColumns,
-    PartColumns,
-    answer_columns,
-    answer_payload,
-)
+from dpxplain.wire.payloads import AnswerColumns, GeneralColumns, PartColumns, answer_columns, answer_payload
 from dpxplain.words.numbers import Figures
 
 SCHEMA = {

@@ -10,7 +10,7 @@ import pytest
 import dpxplain as dpx
 from dpxplain.errors import SchemaError
 from dpxplain.model.schema import Schema
-from dpxplain.server.catalog import columns
+from dpxplain.server.records import columns
 
 ROWS = pa.table({"origin": ["EWR", "JFK"] * 50, "delay": [1.0, 3.0] * 50, "late": [True, False] * 50})
 LABELLED: dict[str, dict[str, Any]] = {

@@ -10,8 +10,8 @@ import pytest
 
 import dpxplain as dpx
 from dpxplain.render.charts import chart, share_chart
-from dpxplain.render.story_tree import story_grid
 from dpxplain.render.views import view_of
+from dpxplain.render.views_results import story_grid
 from dpxplain.results.question import Question
 from dpxplain.wire.payloads import preview_payload, question_payload
 from dpxplain.words.numbers import PERCENT, PLAIN

@@ -11,12 +11,12 @@ import pytest
 
 import dpxplain as dpx
 from dpxplain.cli import run
-from dpxplain.model.contrast import Verdict
+from dpxplain.model.groups import Verdict
 from dpxplain.render.views import view_of
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.words.findings import comparison_finding, in_general
-from dpxplain.words.questions import GENERAL_USE
+from dpxplain.words.sentences import GENERAL_USE
 
 SHARES = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
 

@@ -14,7 +14,7 @@ import dpxplain as dpx
 from dpxplain.datasets import path as bundled
 from dpxplain.model.schema import Schema
 from dpxplain.privacy.accounting import epsilon, rho_for_epsilon
-from dpxplain.results import asked_price
+from dpxplain.results import base
 
 SQL = "SELECT sex, AVG(high_income) FROM adult GROUP BY sex"
 DELTA = 1e-6
@@ -164,10 +164,10 @@ def test_prices_that_are_paid_or_out_of_reach_say_so(session: Any) -> None:
 
 def test_three_prices_are_those_of_the_page() -> None:
     script = (Path(__file__).parents[2] / "page" / "src" / "lib" / "precision.ts").read_text()
-    names = ", ".join(f"'{name}'" for name in asked_price.NAMES)
+    names = ", ".join(f"'{name}'" for name in base.NAMES)
     assert f"[{names}]" in script
-    assert f"FACTOR = {asked_price._FACTOR};" in script
-    assert f"SHARE = {asked_price._SHARE};" in script
+    assert f"FACTOR = {base._FACTOR};" in script
+    assert f"SHARE = {base._SHARE};" in script
 
 
 def adult(**privacy: Any) -> dict[str, Any]:

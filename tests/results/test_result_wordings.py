@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import dpxplain as dpx
-from dpxplain.model.contrast import Verdict
-from dpxplain.results.computed_values import Having, JudgedGroup
+from dpxplain.model.groups import Verdict
+from dpxplain.results.combination import Having, JudgedGroup
 from dpxplain.words.numbers import PERCENT
 
 SCHEMA = {

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import dpxplain as dpx
-from dpxplain.wire.answer_payloads import answer_columns, answer_payload
+from dpxplain.wire.payloads import answer_columns, answer_payload
 
 ROWS = pa.table(
     {

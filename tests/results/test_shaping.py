@@ -13,12 +13,11 @@ import pytest
 
 import dpxplain as dpx
 from dpxplain.model.public import as_json
-from dpxplain.render.chart_rows import PHONE, WIDE
-from dpxplain.render.charts import chart
+from dpxplain.render.charts import PHONE, WIDE, chart
 from dpxplain.render.views import view_of
 from dpxplain.session import Session
-from dpxplain.wire.answer_payloads import answer_payload
 from dpxplain.wire.payloads import (
+    answer_payload,
     explanation_payload,
     prepared_payload,
     question_payload,

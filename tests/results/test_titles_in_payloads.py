@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 import dpxplain as dpx
-from dpxplain.wire.answer_payloads import answer_payload
-from dpxplain.wire.payloads import explanation_payload
-from dpxplain.words.titles import answer_title, question_filter
+from dpxplain.wire.payloads import answer_payload, explanation_payload
+from dpxplain.words.sentences import answer_title, question_filter
 
 ALL = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
 

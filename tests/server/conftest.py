@@ -10,14 +10,14 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # for server_fixture
 
-from dpxplain.server import health, registry
+from dpxplain.server import metrics, registry
 from server_fixture import RunningServer, config_of, running_server
 
 
 @pytest.fixture(autouse=True)
 def patient_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Probes wait for a busy disk, and requests for an edited data set: a slow machine is no outage."""
-    monkeypatch.setattr(health, "SECONDS_PER_CHECK", 60.0)
+    monkeypatch.setattr(metrics, "SECONDS_PER_CHECK", 60.0)
     monkeypatch.setattr(registry, "OPENING_SECONDS", 60.0)
 
 

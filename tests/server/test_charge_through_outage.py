@@ -19,7 +19,7 @@ from dpxplain.errors import LedgerUnavailable
 from dpxplain.ledger import single_flight
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.model.charge import Charge, Request
-from dpxplain.remote import http as wire
+from dpxplain.remote import client as wire
 from dpxplain.server import problems
 from postgres_server import USER, PostgresServer
 from postgres_server import running_server as running_postgres

@@ -15,8 +15,8 @@ import dpxplain as dpx
 from dpxplain.errors import SchemaError, SourceError, SourceLost
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.query import Aggregate, Query
-from dpxplain.server.catalog import details, summary
 from dpxplain.server.config import Config
+from dpxplain.server.records import details, summary
 from dpxplain.server.registry import Registry
 from postgres_server import USER, PostgresServer
 

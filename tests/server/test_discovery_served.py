@@ -13,8 +13,8 @@ import pytest
 import dpxplain as dpx
 from dpxplain.errors import BadRequest, BudgetExhausted, QueryRefused
 from dpxplain.ledger.protocol import exhausted_delta
-from dpxplain.phases import discover_values
-from dpxplain.phases.discover_values import discovery_key as key
+from dpxplain.phases import measure
+from dpxplain.phases.measure import discovery_key as key
 from server_fixture import RunningServer, config_of, running_server
 
 SCHEMA = """[table]
@@ -145,7 +145,7 @@ def test_what_everybody_asks_looks_up_few_of_many_discoveries_that_found_nothing
         looked_up.append(key(*asked))
         return looked_up[-1]
 
-    monkeypatch.setattr(discover_values, "discovery_key", noted)
+    monkeypatch.setattr(measure, "discovery_key", noted)
     for _ in range(100):
         ask = {"column": "city", "rho": 1e-6, "delta": 1e-12}
         shown = alice.post("/datasets/towns/discover", json=ask).json()

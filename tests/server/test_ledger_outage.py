@@ -21,7 +21,7 @@ from slow_engine import slow_down
 from dpxplain.errors import LedgerUnavailable
 from dpxplain.ledger.address import LedgerAddress
 from dpxplain.ledger.ledger import open_ledger
-from dpxplain.server import authenticate, caller_session, health
+from dpxplain.server import authenticate, context, metrics
 from dpxplain.server.app import ledger_of
 from postgres_server import PostgresServer
 from postgres_server import running_server as running_postgres
@@ -101,7 +101,7 @@ def served(folder: Path, place: str | Path) -> Iterator[RunningServer]:
 @pytest.fixture
 def probed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every probe looks anew."""
-    monkeypatch.setattr(health, "_KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(metrics, "_KEPT_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -240,7 +240,7 @@ def test_a_ledger_file_that_was_replaced_is_not_charged_any_more(
 def test_a_readiness_probe_waits_for_a_locked_ledger_no_longer_than_its_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(health, "SECONDS_PER_CHECK", 0.2)
+    monkeypatch.setattr(metrics, "SECONDS_PER_CHECK", 0.2)
     path = tmp_path / "ledger.sqlite"
     with ExitStack() as stack:
         server = stack.enter_context(served(tmp_path / "schemas", path))
@@ -376,7 +376,7 @@ def test_a_full_disk_is_told_once_as_what_it_is_and_is_not_the_analysts(
     on_sqlite: RunningServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.INFO, logger="dpxplain.server")
-    monkeypatch.setattr(caller_session, "STORING_SECONDS", 0.0)
+    monkeypatch.setattr(context, "STORING_SECONDS", 0.0)
     client, curator = on_sqlite.client(), on_sqlite.curator()
     assert client.post("/datasets/people/query", json=ASK).status_code == 200
     engine = slow_down(on_sqlite)
@@ -406,7 +406,7 @@ def test_a_full_disk_is_told_once_as_what_it_is_and_is_not_the_analysts(
     spent = on_sqlite.ledger.budget("people").spent
     assert client.post("/datasets/people/query", json=ask).status_code == 200
     assert on_sqlite.ledger.budget("people").spent == spent
-    monkeypatch.setattr(health, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(metrics, "QUIET_SECONDS", 0.0)
     on_sqlite.state._processes.refresh()
     assert len([line for line in lines(caplog, logging.WARNING) if "is back" in line]) == 1
     text = curator.get("/metrics").text

@@ -15,7 +15,7 @@ from slow_engine import slow_down
 
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.tables import PROCESSES
-from dpxplain.server import job_runner, rate_limits
+from dpxplain.server import limits, pool
 from server_fixture import SQL, RunningServer, config_of, running_server
 
 AT = "/datasets/people"
@@ -84,8 +84,8 @@ def test_processes_divide_the_limits_and_free_requests_write_nothing(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = config_of(tmp_path / "data", limits=RATES)
-    monkeypatch.setattr(rate_limits, "_SECONDS_BETWEEN_COUNTS", 3600)  # so that no heartbeat is counted below
-    monkeypatch.setattr(job_runner, "_BETWEEN_CHECKS", 3600)  # nor the first look for old jobs
+    monkeypatch.setattr(limits, "_SECONDS_BETWEEN_COUNTS", 3600)  # so that no heartbeat is counted below
+    monkeypatch.setattr(pool, "_BETWEEN_CHECKS", 3600)  # nor the first look for old jobs
     with closing(open_ledger(place)) as here, closing(open_ledger(place)) as there:
         with running_server(config, here) as one, running_server(config, there) as two:
             monkeypatch.setattr(one.state._processes, "_number", 2)  # as it would notice in ten seconds
@@ -123,9 +123,9 @@ def _counted(ledger: Any) -> list[str]:
 def test_a_process_that_comes_and_one_that_is_silent_are_noticed(
     place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rate_limits, "_SECONDS_BETWEEN_COUNTS", 0.01)
+    monkeypatch.setattr(limits, "_SECONDS_BETWEEN_COUNTS", 0.01)
     with closing(open_ledger(place)) as ledger:
-        first = rate_limits.ProcessCount(ledger.processes)
+        first = limits.ProcessCount(ledger.processes)
         assert first() == 1
         silent = ledger.processes.enter()
         while first() != 2:
@@ -139,6 +139,6 @@ def test_a_process_that_comes_and_one_that_is_silent_are_noticed(
 
 
 def test_one_a_minute_stays_one_however_many_divide_it() -> None:
-    buckets = rate_limits.Buckets(1, clock=lambda: 0.0, processes=lambda: 4)
+    buckets = limits.Buckets(1, clock=lambda: 0.0, processes=lambda: 4)
     assert buckets.take("a") == 0
     assert buckets.take("a") == 240

@@ -12,7 +12,7 @@ import pytest
 
 from dpxplain.model.schema import Schema
 from dpxplain.sql.parse import parse
-from dpxplain.wire.query_form import query_form
+from dpxplain.wire.shapes import query_form
 from dpxplain.words.declarations import shaped_by
 from server_fixture import RunningServer, config_of, running_server
 

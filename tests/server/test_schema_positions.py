@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dpxplain.errors import SchemaError
-from dpxplain.server.curator_files import schema_of
 from dpxplain.server.problems import key_positions, schema_problems
+from dpxplain.server.registry import schema_of
 
 SCHEMA = """[table]
 name = "people"

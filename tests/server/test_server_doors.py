@@ -15,8 +15,7 @@ from starlette.routing import Mount
 
 from dpxplain.ledger import credentials
 from dpxplain.server import routes
-from dpxplain.server.authenticate import PUBLIC, any_caller, curator_only
-from dpxplain.server.middleware import PREFIX
+from dpxplain.server.authenticate import PREFIX, PUBLIC, any_caller, curator_only
 from server_fixture import COUNT, SQL, WEIGHTS, LaterDatetime, RunningServer
 
 MODULES = [

@@ -31,12 +31,11 @@ from dpxplain.ledger.tables import FLIGHTS
 from dpxplain.model.charge import Charge, Request
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema
-from dpxplain.phases.dataset import OpenDataset
-from dpxplain.phases.releaser import StoredReleaser
+from dpxplain.phases.dataset import OpenDataset, StoredReleaser
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise
-from dpxplain.server.caller_session import curator_session, read_only_dataset
 from dpxplain.server.config import Config
-from dpxplain.server.size_limits import pass_cells
+from dpxplain.server.context import curator_session, read_only_dataset
+from dpxplain.server.limits import pass_cells
 from dpxplain.session import Session
 from server_fixture import COUNT, SCHEMA, SQL, WEIGHTS, config_of, running_server
 

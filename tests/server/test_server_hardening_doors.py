@@ -18,7 +18,7 @@ from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import BadRequest
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.schema import Schema
-from dpxplain.server import catalog, oidc
+from dpxplain.server import oidc, records
 from dpxplain.server.config import Oidc
 from dpxplain.server.oidc import Issuer
 from server_fixture import SCHEMA, RunningServer, config_of, running_server, soon, write_people
@@ -194,4 +194,4 @@ def test_a_cookie_of_another_application_on_the_host_signs_nobody_out(
 def test_a_column_named_as_an_aggregate_takes_an_example_away_and_not_the_data_set(name: str) -> None:
     columns = {name: {"values": ["x", "y"]}, "pay": {"bounds": [0, 10]}}
     schema = Schema.load({"table": {"name": "odd"}, "privacy": {"rho": 1.0}, "columns": columns})
-    assert catalog.examples(schema)
+    assert records.examples(schema)

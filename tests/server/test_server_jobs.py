@@ -19,7 +19,7 @@ from slow_engine import SECRET, SlowEngine, slow_down
 
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.cancellation import Stopped
-from dpxplain.server import translate
+from dpxplain.server import requests
 from server_fixture import SQL, WEIGHTS, RunningServer, config_of, running_server, soon
 
 AT = "/datasets/people"
@@ -177,7 +177,7 @@ def test_a_stored_result_that_cannot_be_shown_is_nobodys_failure_and_free_to_ask
         raise Stopped("The time is up.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(translate, "show_answer", too_long)
+        patch.setattr(requests, "show_answer", too_long)
         response = client.post(f"{AT}/query", json=QUERY)
     assert (response.status_code, response.json()["code"]) == (500, "not_shown")
     assert [entry["state"] for entry in client.get(f"{AT}/history").json()["entries"]] == ["released"]

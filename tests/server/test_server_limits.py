@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from dpxplain.server.rate_limits import Buckets
+from dpxplain.server.limits import Buckets
 from dpxplain.server.routes import page
 from server_fixture import SQL, RunningServer, config_of, running_server
 

@@ -26,7 +26,7 @@ from dpxplain.ledger import credentials
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.server import oidc
 from dpxplain.server.config import Oidc
-from dpxplain.server.refusals import Refusal
+from dpxplain.server.problems import Refusal
 from server_fixture import COUNT, RunningServer, config_of, running_server
 
 

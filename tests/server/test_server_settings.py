@@ -11,12 +11,12 @@ import pytest
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from dpxplain.server.config import Analysts, Config, Limits, Oidc, Serving
+from dpxplain.server.config import AnalystSettings, Config, Limits, Oidc, Serving
 
 DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "server.md"
 SECTIONS: dict[str, type[BaseModel]] = {
     "server": Serving,
-    "analysts": Analysts,
+    "analysts": AnalystSettings,
     "limits": Limits,
     "oidc": Oidc,
 }

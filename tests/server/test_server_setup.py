@@ -20,8 +20,8 @@ from cryptography.x509.oid import NameOID
 
 from dpxplain.errors import BadRequest, DPXPlainError
 from dpxplain.ledger.ledger import open_ledger
+from dpxplain.server.app import example_config, listening, single_user_config
 from dpxplain.server.config import Config, Serving
-from dpxplain.server.run import example_config, listening, single_user_config
 from server_fixture import SCHEMA, SQL, config_of, running_server, write_people
 
 AT = "/datasets/people"
@@ -148,7 +148,7 @@ def test_without_login_the_server_stays_on_this_machine() -> None:
 
 @pytest.mark.process
 def test_the_command_prints_its_address_and_ends_in_order(tmp_path: Path) -> None:
-    code = "import sys, typer; from dpxplain.cli.serve_command import serve; typer.run(serve)"
+    code = "import sys, typer; from dpxplain.cli.admin_commands import serve; typer.run(serve)"
     schema = write_people(tmp_path) / "people.toml"
     command = [sys.executable, "-c", code, "--schema", str(schema), "--port", "0",
                "--workspace", str(tmp_path / "workspace")]  # fmt: skip

@@ -15,7 +15,7 @@ from test_server_setup import _certificate
 import dpxplain as dpx
 from dpxplain.errors import BadRequest, SchemaError, SourceError, Unavailable
 from dpxplain.ledger.ledger import open_ledger
-from dpxplain.server import run as running
+from dpxplain.server import app as running
 from dpxplain.server.app import create_app
 from dpxplain.server.config import Config
 from server_fixture import SCHEMA, SQL, config_of, running_server, write_people

@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 from slow_engine import slow_down
 
-from dpxplain.server import connections
+from dpxplain.server import app
 from server_fixture import COUNT, SQL, RunningServer, config_of, running_server
 
 HEAD = "GET /api/v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n"
@@ -22,7 +22,7 @@ LOOK = 0.2
 def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A server that looks at its connections often."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(connections, "SECONDS_BETWEEN_LOOKS", LOOK)
+        patch.setattr(app, "SECONDS_BETWEEN_LOOKS", LOOK)
         with running_server(config_of(tmp_path_factory.mktemp("slow"))) as server:
             yield server
 

@@ -14,7 +14,7 @@ import dpxplain as dpx
 from dpxplain.errors import LedgerUnavailable
 from dpxplain.ledger.tables import FLIGHTS
 from dpxplain.phases.concurrency import KeyedLocks
-from dpxplain.server.caller_session import TaskReleaser
+from dpxplain.server.context import TaskReleaser
 from dpxplain.server.pool import Task
 
 SQL = "SELECT sex, COUNT(*) FROM people GROUP BY sex"

@@ -22,7 +22,7 @@ import pytest
 from slow_engine import SlowEngine, slow_down
 
 from dpxplain.ledger.ledger import open_ledger
-from dpxplain.server import pool, translate
+from dpxplain.server import pool, requests
 from server_fixture import COUNT, SQL, WEIGHTS, RunningServer, config_of, running_server
 
 AT = "/datasets/people"
@@ -246,7 +246,7 @@ def test_t22_cancelling_counts_also_when_it_came_too_late(
 ) -> None:
     """The release is stored and its page is being drawn. If this were free, so would be one answer of two."""
     drawing, drawn = threading.Semaphore(0), threading.Event()
-    show = translate.show_explanation
+    show = requests.show_explanation
 
     def slow_show(*arguments: Any) -> Any:
         drawing.release()
@@ -255,7 +255,7 @@ def test_t22_cancelling_counts_also_when_it_came_too_late(
 
     with running_server(config_of(tmp_path, limits=LIMITS)) as server:
         client, curator = server.client(), server.curator()
-        monkeypatch.setattr(translate, "show_explanation", slow_show)
+        monkeypatch.setattr(requests, "show_explanation", slow_show)
         for number in range(3):
             drawn.clear()
             body = explanation(client, 0.1 + number / 100)

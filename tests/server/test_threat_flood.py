@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from dpxplain.engines.opening import OpenedTables
-from dpxplain.server import health, registry, translate
+from dpxplain.server import metrics, registry, requests
 from dpxplain.server.routes import page
 from dpxplain.session import Session
 from server_fixture import COUNT, SQL, WEIGHTS, RunningServer, add_dataset, config_of, running_server
@@ -39,7 +39,7 @@ def test_t27_a_flood_of_free_questions_leaves_the_others_their_threads(
         greedy, modest = server.client("greedy"), server.client("modest")
         own, other = answer_of(greedy), answer_of(modest)
         working, go = [], threading.Event()
-        show = translate.show_question
+        show = requests.show_question
 
         def slow_show(question: Any, chart_width: int | None) -> Any:
             if question.confidence == 0.8:
@@ -47,7 +47,7 @@ def test_t27_a_flood_of_free_questions_leaves_the_others_their_threads(
                 assert go.wait(60)
             return show(question, chart_width)
 
-        monkeypatch.setattr(translate, "show_question", slow_show)
+        monkeypatch.setattr(requests, "show_question", slow_show)
         with ThreadPoolExecutor(FLOOD) as threads:
             flood = [threads.submit(ask_why, greedy, own, confidence=0.8) for _ in range(FLOOD)]
             try:
@@ -136,7 +136,7 @@ def wait_for_threads(server: RunningServer, number: int) -> None:
 def test_t27_ready_tells_when_no_place_is_left_for_anybody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(health, "_KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(metrics, "_KEPT_SECONDS", 0.0)
     limits = MANY | {"running": 2, "waiting": 2}
     with running_server(config_of(tmp_path, limits=limits)) as server:
         plans, probe = EndlessPlans(monkeypatch), server.anonymous()
@@ -165,7 +165,7 @@ def test_t27_ready_tells_when_the_threads_of_all_requests_hang(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attribute: str
 ) -> None:
     """Those of the routes, or those of authentication: whatever hangs there, requests are not answered."""
-    monkeypatch.setattr(health, "_KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(metrics, "_KEPT_SECONDS", 0.0)
     with running_server(config_of(tmp_path, limits=MANY)) as server:
         probe, client, go = server.anonymous(), server.client(), threading.Event()
         assert client.get("/datasets").status_code == 200
@@ -181,13 +181,13 @@ def test_t27_ready_tells_when_the_threads_of_all_requests_hang(
         with ThreadPoolExecutor(50) as threads:
             inside = [threads.submit(client.get, "/datasets") for _ in range(50)]
             try:
-                monkeypatch.setattr(health, "SECONDS_PER_CHECK", 0.2)
+                monkeypatch.setattr(metrics, "SECONDS_PER_CHECK", 0.2)
                 while (response := probe.get("/ready")).json()["checks"]["requests"] == "ok":
                     time.sleep(0.01)
                 assert response.status_code == 503
                 assert response.json()["status"] == "not ready"
             finally:
-                monkeypatch.setattr(health, "SECONDS_PER_CHECK", 60.0)
+                monkeypatch.setattr(metrics, "SECONDS_PER_CHECK", 60.0)
                 go.set()
             assert {one.result().status_code for one in inside} == {200}
         assert probe.get("/ready").json()["checks"]["requests"] == "ok"

@@ -18,8 +18,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from slow_engine import slow_down
 
-from dpxplain.privacy.mechanisms.gaussian import gaussian_measurement
-from dpxplain.privacy.mechanisms.noise import VectorisedNoise
+from dpxplain.privacy.mechanisms.noise import VectorisedNoise, gaussian_measurement
 from dpxplain.server.pool import end_time
 from server_fixture import COUNT, SCHEMA, SQL, WEIGHTS, config_of, running_server
 

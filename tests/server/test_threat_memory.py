@@ -18,7 +18,7 @@ import pytest
 from dpxplain.explanation.family_choice import FAMILY_BYTES
 from dpxplain.phases.dataset import KEPT_FAMILIES
 from dpxplain.server.config import Config
-from dpxplain.server.size_limits import Sizes
+from dpxplain.server.limits import Sizes
 from server_fixture import running_server
 
 AT = "/datasets/people"

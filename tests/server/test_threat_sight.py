@@ -20,9 +20,9 @@ import dpxplain as dpx
 from dpxplain.errors import SchemaError
 from dpxplain.ledger import credentials
 from dpxplain.ledger.ledger import open_ledger
+from dpxplain.server.app import single_user_config
 from dpxplain.server.config import Config
 from dpxplain.server.problems import Problem
-from dpxplain.server.run import single_user_config
 from server_fixture import (
     SCHEMA,
     SQL,

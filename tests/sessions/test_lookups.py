@@ -15,13 +15,12 @@ from call_counts import Lookups, lookups
 from dpxplain.errors import DataChanged
 from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.release import PreparedRelease
-from dpxplain.phases import explain_answer
+from dpxplain.phases import explain
 from dpxplain.phases.plan import ExplanationOptions
 from dpxplain.results.answer import Answer
-from dpxplain.results.explanation import PlannedExplanation
-from dpxplain.results.planned import Planned
+from dpxplain.results.base import Planned
+from dpxplain.results.explanation import PlannedExplanation, PlannedStory
 from dpxplain.results.question import Question
-from dpxplain.results.story import PlannedStory
 from server_fixture import SQL, WEIGHTS, config_of, running_server, write_people
 
 K = 3
@@ -167,7 +166,7 @@ def test_auto_plans_no_other_mechanism_if_the_answer_is_prepared(
         raise AssertionError("planned a mechanism that is not chosen")
 
     for other in ("plan_one_shot", "plan_vector"):
-        monkeypatch.setattr(explain_answer, other, not_chosen)
+        monkeypatch.setattr(explain, other, not_chosen)
     assert question.explain(K).plan.reason == "prepared before"
 
 

@@ -14,7 +14,7 @@ import pytest
 import dpxplain as dpx
 from dpxplain.engines import postgres_engine
 from dpxplain.errors import InternalError, SourceError, SourceLost
-from dpxplain.phases.releaser import StoredReleaser
+from dpxplain.phases.dataset import StoredReleaser
 from dpxplain.session import Session
 from postgres_server import PostgresServer
 

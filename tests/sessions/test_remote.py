@@ -15,7 +15,7 @@ import pytest
 
 import dpxplain as dpx
 from dpxplain.cli import run as run_command
-from dpxplain.remote import http as wire
+from dpxplain.remote import client as wire
 from server_fixture import COUNT, SQL, RunningServer, config_of, running_server
 
 FOREIGN = "not come from a DPXPlain server"

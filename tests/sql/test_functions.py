@@ -12,7 +12,7 @@ from dpxplain.model.expression import Call, Reference, read_expression
 from dpxplain.model.query import Output
 from dpxplain.model.schema import Schema
 from dpxplain.sql.parse import parse
-from dpxplain.sql.vocabulary import AGGREGATES, AggregateFunction
+from dpxplain.sql.source import AGGREGATES, AggregateFunction
 
 SCHEMA = Schema.load(
     {

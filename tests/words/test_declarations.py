@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from dpxplain.model.charge import EntryId
-from dpxplain.model.joined_schema import joined_schema
-from dpxplain.model.schema import Schema
+from dpxplain.model.schema import Schema, joined_schema
 from dpxplain.sql.parse import parse
 from dpxplain.words.declarations import footnotes, main_caveat, rows_counted, shaped_by
 

@@ -8,12 +8,15 @@ from datetime import date
 import pytest
 
 from dpxplain.model.column import Bin
-from dpxplain.model.contrast import Verdict
-from dpxplain.model.predicate import Condition, Predicate
+from dpxplain.model.groups import Verdict
+from dpxplain.model.query import Condition, Predicate
 from dpxplain.model.schema import Schema
-from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE
-from dpxplain.words.conditions import condition_label, condition_phrase
-from dpxplain.words.explanations import (
+from dpxplain.privacy.mechanisms.ranking import LOWER_SHARE
+from dpxplain.words.findings import AskedComparison, Effect, Explained, Interval
+from dpxplain.words.numbers import POINTS
+from dpxplain.words.sentences import (
+    condition_label,
+    condition_phrase,
     effect_text,
     enough_rho,
     folded_note,
@@ -24,11 +27,9 @@ from dpxplain.words.explanations import (
     row_sentence,
     short_effects,
 )
-from dpxplain.words.findings import Comparison, Effect, Explained, Interval
-from dpxplain.words.numbers import POINTS
 
-GAP = Comparison(("A", "B"), 0.4008, (0.4005, 0.4011), Verdict.REAL, 0.95, unit=POINTS)
-VALUE = Comparison(("A",), 51.0, (50.5, 51.5), Verdict.REAL, 0.95, "value", 50.0)
+GAP = AskedComparison(("A", "B"), 0.4008, (0.4005, 0.4011), Verdict.REAL, 0.95, unit=POINTS)
+VALUE = AskedComparison(("A",), 51.0, (50.5, 51.5), Verdict.REAL, 0.95, "value", 50.0)
 CLAIMS = Schema.load(
     {
         "table": {"name": "claims"},
@@ -104,7 +105,7 @@ def test_a_row_says_shrinks_widens_or_unclear(effect, share, text):
     ],
 )  # fmt: skip
 def test_a_row_s_sentence_claims_no_more_than_its_interval(
-    asked: Comparison, effect, without: Interval | None, text: str
+    asked: AskedComparison, effect, without: Interval | None, text: str
 ) -> None:
     row = Effect("job X", effect, (1.0, 2.0), without=without)
     gap = None if without is None else asked.estimate

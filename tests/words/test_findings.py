@@ -10,15 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpxplain.model.contrast import Verdict, judge
-from dpxplain.model.finding import Finding
-from dpxplain.words.explanations import Circumstances, advice, effect_text, row_sentence
+from dpxplain.model.display import Finding
+from dpxplain.model.groups import Verdict, judge
 from dpxplain.words.findings import (
     ALONE,
     ASSOCIATION,
     MOST_WORDS,
     AnsweredGroup,
-    Comparison,
+    AskedComparison,
     Effect,
     Explained,
     Interval,
@@ -31,10 +30,11 @@ from dpxplain.words.findings import (
     story_finding,
 )
 from dpxplain.words.numbers import PERCENT, PLAIN, POINTS, Unit
+from dpxplain.words.sentences import Circumstances, advice, effect_text, row_sentence
 
 NOISE = "privacy noise cannot account for it."
 DOLLARS = Unit.declared("$")
-GAP = Comparison(
+GAP = AskedComparison(
     ("South", "North"), 11_600.0, (11_540, 11_670), Verdict.REAL, 0.95, unit=DOLLARS, value="Pay"
 )
 UNCLEAR_GAP = replace(GAP, estimate=20.0, interval=(-80, 120), verdict=Verdict.UNCLEAR)
@@ -47,16 +47,16 @@ POINT_GAP = replace(
     unit=POINTS,
     value="Share with high income",
 )
-RATIO = Comparison(("South", "North"), 2.02, (2.015, 2.025), Verdict.REAL, 0.95, "ratio", 1.0)
-SHARE = Comparison(("South",), 0.668, (0.66, 0.67), Verdict.REAL, 0.95, "share", 1 / 3, PERCENT)
-VALUE = Comparison(
+RATIO = AskedComparison(("South", "North"), 2.02, (2.015, 2.025), Verdict.REAL, 0.95, "ratio", 1.0)
+SHARE = AskedComparison(("South",), 0.668, (0.66, 0.67), Verdict.REAL, 0.95, "share", 1 / 3, PERCENT)
+VALUE = AskedComparison(
     ("South",), 51.0, (50.5, 51.5), Verdict.REAL, 0.95, "value", 50.4647, value="Average pay, capped at 100"
 )
-SUM = Comparison(("South", "North", "East"), 8.0, (7.0, 9.0), Verdict.REAL, 0.95, "value", 2.5)
+SUM = AskedComparison(("South", "North", "East"), 8.0, (7.0, 9.0), Verdict.REAL, 0.95, "value", 2.5)
 AT_LEAST = replace(GAP, constant=10_000.0)
 
 
-def effect(name: str, low: float, high: float, asked: Comparison = GAP, gap: float = 11_600.0) -> Effect:
+def effect(name: str, low: float, high: float, asked: AskedComparison = GAP, gap: float = 11_600.0) -> Effect:
     """A condition whose share of the gap is between these, and what remains of the gap by that."""
     without = (
         asked.constant + (gap - asked.constant) * (1 - high),
@@ -77,12 +77,12 @@ def ratio_effect(name: str, low: float, high: float) -> Effect:
     return Effect(name, "shrinks", (1.0, 2.0), without=(low, high))
 
 
-def explained(*effects: Effect, asked: Comparison = GAP, advice: str = "") -> Explained:
+def explained(*effects: Effect, asked: AskedComparison = GAP, advice: str = "") -> Explained:
     gap = asked.estimate if any(e.without is not None for e in effects) else None
     return Explained(asked, gap, effects, advice)
 
 
-COMPARISONS: dict[str, tuple[Comparison, str]] = {
+COMPARISONS: dict[str, tuple[AskedComparison, str]] = {
     "real gap": (
         GAP,
         "The pay is higher for South than for North, by $11,600. The real difference is "
@@ -642,7 +642,7 @@ STORM, MAY, OLD = (
     StoryStep(n, (13_000, 14_000), (5_500, 6_800)) for n in ("cause Storm", "month May", "age 90")
 )
 FIRST_STEP = "Rows with cause Storm come first: without them the gap of $11,600 would be $5,500–6,800."
-STORIES: dict[str, tuple[Comparison, list[StoryStep], bool, str, str]] = {
+STORIES: dict[str, tuple[AskedComparison, list[StoryStep], bool, str, str]] = {
     "one step": (GAP, [STORM], False, FIRST_STEP, "Among them it is $13,000–14,000."),
     "one step, among whose rows nothing is known": (
         GAP, [replace(STORM, inside=(-3_800, 13_000))], False, FIRST_STEP,
@@ -700,13 +700,13 @@ units = st.sampled_from([PLAIN, PERCENT, POINTS, DOLLARS, Unit.declared("minutes
 
 
 @st.composite
-def comparisons(draw: st.DrawFn, name: st.SearchStrategy[str] = any_names) -> Comparison:
+def comparisons(draw: st.DrawFn, name: st.SearchStrategy[str] = any_names) -> AskedComparison:
     measured, count = draw(
         st.sampled_from([("gap", 2), ("ratio", 2), ("share", 1), ("value", 1), ("value", 3)])
     )
     ends = draw(intervals)
     constant = draw(st.sampled_from([0.0, 0.0, 1.0, 50.4647]))
-    return Comparison(
+    return AskedComparison(
         groups=tuple(draw(name) for _ in range(count)),
         estimate=draw(st.floats(0, 1)) * (ends[1] - ends[0]) + ends[0],
         interval=ends,
@@ -720,7 +720,7 @@ def comparisons(draw: st.DrawFn, name: st.SearchStrategy[str] = any_names) -> Co
 
 
 @st.composite
-def effects(draw: st.DrawFn, asked: Comparison, told: str, name: st.SearchStrategy[str]) -> Effect:
+def effects(draw: st.DrawFn, asked: AskedComparison, told: str, name: st.SearchStrategy[str]) -> Effect:
     influence, share, gap = draw(intervals), draw(shares), asked.estimate - asked.constant
     ends = sorted(asked.constant + gap * (1 - end) for end in share)
     middle = sum(share) / 2 if math.isfinite(share[0]) else 0.0
@@ -761,13 +761,13 @@ def assert_short(finding: Finding) -> None:
 
 
 @given(comparisons())
-def test_the_finding_of_any_question_is_short(asked: Comparison) -> None:
+def test_the_finding_of_any_question_is_short(asked: AskedComparison) -> None:
     assert_short(comparison_finding(asked))
     assert_short(comparison_finding(replace(asked, general=(asked.interval, asked.verdict))))
 
 
 @given(comparisons(names))
-def test_a_clear_gap_is_never_called_nothing(asked: Comparison) -> None:
+def test_a_clear_gap_is_never_called_nothing(asked: AskedComparison) -> None:
     headline = comparison_finding(asked).headline
     if asked.is_gap and asked.verdict is not Verdict.UNCLEAR and asked.estimate:
         assert re.search("[1-9]", headline.rpartition(", by ")[2])
@@ -882,7 +882,7 @@ def test_the_finding_of_any_answer_is_short_and_names_only_possible_extremes(
 
 @given(comparisons(), st.lists(st.tuples(any_names, intervals, intervals), max_size=4), st.booleans())
 def test_the_finding_of_any_story_is_short(
-    asked: Comparison, steps: list[tuple[str, Interval, Interval]], in_noise: bool
+    asked: AskedComparison, steps: list[tuple[str, Interval, Interval]], in_noise: bool
 ) -> None:
     told = [StoryStep(*step) for step in steps]
     assert_short(story_finding(asked, asked.estimate, told, ends_in_noise=in_noise, advice="Pay more."))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dpxplain.model.schema import Privacy
-from dpxplain.words.forecasts import preparation_forecast
+from dpxplain.words.prices import preparation_forecast
 
 BY_ROW, BY_PERSON = Privacy(rho=1), Privacy(rho=1, unit="person", max_rows=15)
 TWO, ONE = ["A", "B"], ["A"]

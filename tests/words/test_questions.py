@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from dpxplain.model.contrast import Contrast, Verdict
+from dpxplain.model.groups import Contrast, Verdict
 from dpxplain.model.schema import Schema
-from dpxplain.phases.assess_question import Assessment
-from dpxplain.words.data_quality import quality_limits, units_misfit
+from dpxplain.phases.assess import Assessment
 from dpxplain.words.numbers import POINTS
-from dpxplain.words.questions import CURATOR_ONLY, NOT_PRIVATE, finding_in_general, unselected_note
+from dpxplain.words.prices import quality_limits, units_misfit
+from dpxplain.words.sentences import CURATOR_ONLY, NOT_PRIVATE, finding_in_general, unselected_note
 
 IN_GENERAL = "In the population that the rows were drawn from, the gap"
 SHARES = (

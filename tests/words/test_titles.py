@@ -7,12 +7,20 @@ from types import SimpleNamespace
 
 import pytest
 
-from dpxplain.model.contrast import Contrast, Ratio
-from dpxplain.model.groups import Groups
+from dpxplain.model.groups import Contrast, Groups, Ratio
 from dpxplain.model.schema import Schema
 from dpxplain.sql.parse import parse
-from dpxplain.words.questions import question_text, question_title, ratio_text
-from dpxplain.words.titles import answer_title, caption, group_name, in_percent, is_share, question_filter
+from dpxplain.words.sentences import (
+    answer_title,
+    caption,
+    group_name,
+    in_percent,
+    is_share,
+    question_filter,
+    question_text,
+    question_title,
+    ratio_text,
+)
 
 PEOPLE = Schema.load(
     {

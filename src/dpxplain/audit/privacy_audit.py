@@ -21,10 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dpxplain as dpx
-from dpxplain.audit.answer_designs import answer_designs
-from dpxplain.audit.designs import Design, Releases
+from dpxplain.audit.designs import Design, Releases, answer_designs, explanation_designs
 from dpxplain.audit.evidence import Evidence, Sample, weigh
-from dpxplain.audit.explanation_designs import explanation_designs
 
 FALSE_ALARM = 1e-6  # probability, for all designs of an audit together
 _FEWEST = 100  # releases of each table

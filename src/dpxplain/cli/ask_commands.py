@@ -6,25 +6,228 @@ from __future__ import annotations
 
 import ast
 import operator
+import os
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dpxplain.cli import options as o
-from dpxplain.cli.explain_commands import preview_explanation
 from dpxplain.cli.priced_command import PricedCommand
-from dpxplain.cli.screen import Format, Progress, present, suggest
+from dpxplain.cli.screen import OUT, Format, Progress, note, present, show, show_json, suggest
 from dpxplain.cli.workspace import AnswerChoice, Place, QuestionOptions, TypedQuestion
 from dpxplain.errors import BadRequest
+from dpxplain.model.charge import Entry, HistoryPage
 
 if TYPE_CHECKING:
+    from dpxplain.cli.read_only_workspace import WorkspaceLedger
     from dpxplain.results.answer import Answer
     from dpxplain.results.answers import Answers
-    from dpxplain.results.preview import Price
+    from dpxplain.results.explanation import Explanation
+    from dpxplain.results.preview import ExplanationPreview, Price
+    from dpxplain.results.question import Question
     from dpxplain.session import Session
+
+
+# -- Explain commands --------------------------------------------------------------------------------------
+#
+# `dpxplain explain`, `ratio` and `story`: the conditions behind a difference, a ratio or a share.
+
+UNPREPARED_RHO = 0.5
+
+
+def explain(
+    groups: o.Groups = None,
+    rho: o.RhoUnlessPrepared = None,
+    epsilon: o.Epsilon = None,
+    k: o.K = 5,
+    *,
+    family: o.FamilyOptions,
+    mechanism_options: o.MechanismOptions,
+    distinct: o.Distinct = None,
+    choice: AnswerChoice,
+    options: QuestionOptions,
+    approval: o.Approval,
+    place: Place,
+    curator: o.Curator = False,
+    report: o.Report = None,
+    by_influence: o.ByInfluence = False,
+    output: o.OutputFormat,
+) -> None:
+    """Explain a difference: which conditions shrink it, and by how much (phase 3). Free after prepare.
+
+    \b
+    Examples:
+      [cyan]dpxplain explain Married-civ-spouse Never-married --k 5[/cyan]
+      [cyan]dpxplain explain Male Female --conjuncts 2 --rho 0.5 --report why.html[/cyan]
+      [cyan]dpxplain explain Male Female --ratio --rho 0.5[/cyan]
+      [cyan]dpxplain explain Male Female --rho 2 --mechanism one-shot --split 1,1,2 --lower-share 0.1[/cyan]
+      [cyan]dpxplain explain Male Female --predicates ranges:age --predicates "race <> 'White'"[/cyan]
+    """
+    arguments = (
+        family.arguments(place.declared) | mechanism_options.arguments() | {"k": k, "distinct": distinct}
+    )
+    typed = TypedQuestion(groups or (), choice, options)
+    if report is not None:
+        check_writable(Path(report))  # before spending, not after
+    command = PricedCommand("Explaining", place, approval, output, curator)
+    _explain(command, typed, arguments, (rho, epsilon), by_influence=by_influence, report=report)
+
+
+def _explain(
+    command: PricedCommand,
+    typed: TypedQuestion,
+    arguments: dict[str, Any],
+    price: tuple[float | None, float | None],
+    *,
+    by_influence: bool,
+    report: str | None = None,
+) -> None:
+    """Runs `explain` or `ratio`. `price` is --rho and --epsilon."""
+    from dpxplain.wire.payloads import explanation_payload
+
+    place = command.place
+
+    def ask(session: Session, shown: Price) -> Explanation:
+        rho, epsilon = price
+        if price == (None, None):  # use the price shown, which is free if the answer is prepared
+            rho = shown.rho or None
+        table: Explanation = typed.ask(session, place).explain(**arguments, rho=rho, epsilon=epsilon)
+        return table.sorted_by_influence() if by_influence else table
+
+    def write_report(table: Explanation, progress: Progress) -> None:
+        if report is not None:
+            with progress.running("Writing the report"):
+                note(f"Report: {table.save(report)}")
+
+    command.run(
+        preview=lambda session: preview_explanation(typed.ask(session, place), *price, **arguments),
+        ask=ask,
+        payload=explanation_payload,
+        finish=write_report,
+    )
+
+
+def ratio(
+    groups: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="A B",
+            help="Two groups, to explain A divided by B; or one group, for its share of the total.",
+        ),
+    ],
+    rho: o.RhoUnlessPrepared = None,
+    epsilon: o.Epsilon = None,
+    k: o.K = 5,
+    *,
+    family: o.FamilyOptions,
+    choice: AnswerChoice,
+    at_least: o.AtLeast = None,
+    confidence: o.Confidence = 0.95,
+    population: o.Population = False,
+    yes: o.Yes = False,
+    place: Place,
+    by_influence: o.ByInfluence = False,
+    output: o.OutputFormat,
+) -> None:
+    """Explain the ratio of two groups, or the share of one, by COUNT, SUM or AVG. Free after prepare.
+
+    \b
+    Examples:
+      [cyan]dpxplain ratio Male Female --rho 0.5[/cyan]
+      [cyan]dpxplain ratio Male[/cyan]
+    """
+    share = len(groups) == 1
+    options = QuestionOptions(None, at_least, confidence, population=population, ratio=not share, share=share)
+    typed = TypedQuestion(groups, choice, options)
+    arguments = family.arguments(place.declared) | {"k": k}
+    command = PricedCommand("Explaining", place, o.Approval(yes=yes), output)
+    _explain(command, typed, arguments, (rho, epsilon), by_influence=by_influence)
+
+
+def story(
+    groups: o.Groups = None,
+    rho: Annotated[
+        float | None,
+        typer.Option(
+            "--rho",
+            help="Privacy budget to spend, once for all stories; default: free if the answer is prepared.",
+        ),
+    ] = None,
+    epsilon: o.Epsilon = None,
+    levels: Annotated[
+        int | None, typer.Option("--levels", help="The largest number of steps: 1, 2 or 3.")
+    ] = None,
+    *,
+    attributes: o.Attributes = None,
+    exclude: o.Exclude = None,
+    choice: AnswerChoice,
+    weight: o.Weights = None,
+    at_least: o.AtLeast = None,
+    confidence: o.Confidence = 0.95,
+    population: o.Population = False,
+    approval: o.Approval,
+    place: Place,
+    report: o.Report = None,
+    output: o.OutputFormat,
+) -> None:
+    """Break a difference down step by step: the condition that explains most, then the next, then the rest.
+
+    \b
+    Examples:
+      [cyan]dpxplain story Married-civ-spouse Never-married --rho 0.5[/cyan]
+      [cyan]dpxplain story Divorced Never-married --report why.html[/cyan]
+    """
+    from dpxplain.wire.payloads import story_payload
+
+    family = o.FamilyOptions(attributes, exclude).arguments(place.declared)
+    chosen = {name: family[name] for name in ("attributes", "exclude")}
+    options = QuestionOptions(weight, at_least, confidence, population=population)
+    typed = TypedQuestion(groups or (), choice, options)
+    if report is not None:
+        check_writable(Path(report))
+    PricedCommand("Telling", place, approval, output).run(
+        preview=lambda session: typed.ask(session, place).preview_story(
+            rho, epsilon=epsilon, levels=levels, **chosen
+        ),
+        ask=lambda session, _: typed.ask(session, place).story(rho, epsilon=epsilon, levels=levels, **chosen),
+        payload=story_payload,
+        finish=lambda story, _: None if report is None else note(f"Report: {story.save(report)}"),
+    )
+
+
+def preview_explanation(
+    question: Question, rho: float | None, epsilon: float | None, **arguments: Any
+) -> ExplanationPreview:
+    """The preview of an explanation. Without a price it is free for a prepared answer, otherwise ρ 0.5."""
+    from dpxplain.errors import ExplanationError
+
+    if rho is None and epsilon is None:
+        with suppress(ExplanationError):  # not prepared; any other error is raised again below
+            prepared: ExplanationPreview = question.preview(**arguments)
+            return prepared
+        rho = UNPREPARED_RHO
+    priced: ExplanationPreview = question.preview(**arguments, rho=rho, epsilon=epsilon)
+    return priced
+
+
+def check_writable(path: Path) -> None:
+    """Raises if the report cannot be written. Called before anything is spent."""
+    from dpxplain.model.display import check_report_name
+
+    check_report_name(path)
+    folder = path.absolute().parent
+    if path.is_dir() or not folder.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+        raise BadRequest(
+            f"The report cannot be written to {path}.", remedy="Name a file in a folder that exists."
+        )
+
+
+# -- Ask commands ------------------------------------------------------------------------------------------
 
 
 def query(
@@ -37,7 +240,7 @@ def query(
     approval: o.Approval,
     place: Place,
     curator: o.Curator = False,
-    output: o.Output,
+    output: o.OutputFormat,
 ) -> None:
     """Ask a query and get a noisy answer for every declared group (phase 1).
 
@@ -45,7 +248,7 @@ def query(
     Example:
       [cyan]dpxplain query "SELECT sex, COUNT(*) FROM adult GROUP BY sex" --rho 0.1[/cyan]
     """
-    from dpxplain.wire.answer_payloads import answer_payload
+    from dpxplain.wire.payloads import answer_payload
 
     sql = sys.stdin.read() if sql == "-" else sql
 
@@ -138,7 +341,7 @@ def preview(
         ),
     ] = None,
     place: Place,
-    output: o.Output,
+    output: o.OutputFormat,
 ) -> None:
     """Show the price and precision of a query or an explanation, or the ρ for a wanted precision. Free.
 
@@ -149,7 +352,7 @@ def preview(
       [cyan]dpxplain preview Male Female --precision 0.8[/cyan]
     """
     from dpxplain.explanation.family_choice import FamilyChoice
-    from dpxplain.phases.explain_answer import PrecisionGoal
+    from dpxplain.phases.explain import PrecisionGoal
     from dpxplain.phases.plan import ExplanationOptions
     from dpxplain.wire.payloads import preview_payload
 
@@ -202,7 +405,7 @@ def prepare(
     family: o.FamilyOptions,
     approval: o.Approval,
     place: Place,
-    output: o.Output,
+    output: o.OutputFormat,
 ) -> None:
     """Pay once, and every explanation of an answer is free: any groups, weights, k and confidence.
 
@@ -347,4 +550,130 @@ def _unreadable() -> BadRequest:
     return BadRequest(
         "The formula cannot be read.",
         remedy="Use groups in quotes, numbers, + - * /, log() and exp(): \"'Male' / 'Female' - 1\".",
+    )
+
+
+# -- Account commands --------------------------------------------------------------------------------------
+#
+# `dpxplain budget`, `history`, `quality` and `discover`: spending, and how well the data fit.
+
+_LARGEST_PAGE = 500
+
+Limit = Annotated[int, typer.Option("--limit", min=1, metavar="LINES", help="Show only the newest lines.")]
+Whole = Annotated[bool, typer.Option("--all", help="Show every line, in pages at a terminal.")]
+
+
+def budget(place: Place, as_json: o.Json = False) -> None:
+    """Show the privacy budget of the data set, in ρ and in (ε, δ).
+
+    \b
+    Example:
+      [cyan]dpxplain budget --example adult[/cyan]
+    """
+    with place.ledger() as ledger:
+        current = ledger.budget
+    if as_json:
+        from dpxplain.wire.shapes import budget_payload
+
+        show_json(budget_payload(current))
+    else:
+        show(current)
+
+
+def history(place: Place, limit: Limit = 100, whole: Whole = False, as_json: o.Json = False) -> None:
+    """Show what was asked, the price and the running total: the newest lines, or all of them.
+
+    \b
+    Example:
+      [cyan]dpxplain history --limit 20[/cyan]
+      [cyan]dpxplain history --all --json[/cyan]
+    """
+    with place.ledger() as ledger:
+        pages = list(ledger.history_pages(_LARGEST_PAGE)) if whole else [_newest(ledger, limit)]
+        current = ledger.budget
+    page = HistoryPage([entry for page in reversed(pages) for entry in page.entries], pages[-1].older)
+    if as_json:
+        from dpxplain.wire.shapes import history_payload
+
+        show_json(history_payload(page))
+        return
+    if not page.entries:
+        note("Nothing has been asked yet.")
+        return
+    from dpxplain.render.terminal import history_table
+
+    # Use a pager only at a terminal, for a history that is longer than one page.
+    paged = whole and len(pages) > 1 and OUT.is_terminal
+    with OUT.pager(styles=True) if paged else nullcontext():
+        OUT.print(history_table(page.entries))
+    if page.older is not None:
+        note("There are earlier lines. See them all with: dpxplain history --all")
+    show(current)
+
+
+def _newest(ledger: Session | WorkspaceLedger, limit: int) -> HistoryPage:
+    """The newest lines, read from as many pages as needed."""
+    entries: list[Entry] = []
+    for page in ledger.history_pages(min(limit, _LARGEST_PAGE)):
+        entries = page.entries + entries
+        if len(entries) >= limit or page.older is None:
+            break
+    older = page.older if len(entries) <= limit else entries[-limit].id
+    return HistoryPage(entries[-limit:], older)
+
+
+def quality(
+    rho: o.Rho = None,
+    epsilon: o.Epsilon = None,
+    confidence: o.Confidence = 0.95,
+    *,
+    approval: o.Approval,
+    place: Place,
+    output: o.OutputFormat,
+) -> None:
+    """Measure how much of the data is capped or left out; afterwards every answer says so.
+
+    \b
+    Example:
+      [cyan]dpxplain quality --rho 0.05[/cyan]
+    """
+    from dpxplain.wire.payloads import quality_payload
+
+    o.check_priced(rho, epsilon)
+    PricedCommand("Counting", place, approval, output).run(
+        preview=lambda session: session.preview_quality(rho, epsilon=epsilon, confidence=confidence),
+        ask=lambda session, price: session.quality(price.rho, confidence=confidence),
+        payload=quality_payload,
+    )
+
+
+def discover(
+    column: Annotated[str, typer.Argument(help='A column declared with values = "discover".')],
+    rho: o.Rho = None,
+    epsilon: o.Epsilon = None,
+    delta: Annotated[
+        float | None,
+        typer.Option(help="Part of the declared δ to spend; default: an even share for each such column."),
+    ] = None,
+    *,
+    approval: o.Approval,
+    place: Place,
+    output: o.OutputFormat,
+) -> None:
+    """Find the values of a column that has no public list.
+
+    Finds only values that enough privacy units have. Afterwards queries can use the column like any
+    other.
+
+    \b
+    Example:
+      [cyan]dpxplain discover city --rho 0.1[/cyan]
+    """
+    from dpxplain.wire.shapes import discovery_payload
+
+    o.check_priced(rho, epsilon)
+    PricedCommand("Discovering", place, approval, output, always_opens_data=True).run(
+        preview=lambda session: session.preview_discover(column, rho, epsilon=epsilon, delta=delta),
+        ask=lambda session, price: session.discover(column, price.rho, delta=delta),
+        payload=discovery_payload,
     )

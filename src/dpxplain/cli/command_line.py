@@ -20,9 +20,17 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
-from dpxplain.cli.exits import INTERNAL, INTERRUPTED, PIPE_CLOSED, report
 from dpxplain.cli.options import flat
-from dpxplain.cli.screen import PipeClosed, json_streams, log_as_notes, show_json
+from dpxplain.cli.screen import (
+    INTERNAL,
+    INTERRUPTED,
+    PIPE_CLOSED,
+    PipeClosed,
+    json_streams,
+    log_as_notes,
+    report,
+    show_json,
+)
 from dpxplain.errors import BadRequest
 
 # In the order of the help: module and name of a function, or of a Typer app that is a group of commands.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,9 +15,13 @@ from rich.text import Text
 
 from dpxplain.cli import options as o
 from dpxplain.cli.screen import OUT, Progress, amount, note, price_in_words, program, show, show_json, suggest
+from dpxplain.errors import BadRequest
 
 if TYPE_CHECKING:
-    from dpxplain.model.budget import Budget
+    from dpxplain.model.charge import Budget
+
+
+# -- Demo --------------------------------------------------------------------------------------------------
 
 SQL = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
 GROUPS = ("Married-civ-spouse", "Never-married")
@@ -40,10 +46,9 @@ def demo(
     Example:
       [cyan]dpxplain demo --report why.html[/cyan]
     """
-    from dpxplain.cli.explain_commands import check_writable
+    from dpxplain.cli.ask_commands import check_writable
     from dpxplain.cli.workspace import one_aggregate
-    from dpxplain.wire.answer_payloads import answer_payload
-    from dpxplain.wire.payloads import explanation_payload, prepared_payload
+    from dpxplain.wire.payloads import answer_payload, explanation_payload, prepared_payload
 
     check_writable(Path(report))
     tour, progress = _Tour(silent=as_json, pauses=not fast), Progress()
@@ -196,3 +201,89 @@ def sample(
         return
     note(f"Wrote {rows:,} made-up flights to {file}.")
     suggest("Next, declare what is public about them:", "schema", "init", str(file))
+
+
+# -- Experiment command ------------------------------------------------------------------------------------
+#
+# `dpxplain experiment`: reproduces the paper's tables and figures; needs a clone of the repository.
+
+
+def experiment(
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME...", help="Experiments by name, 'all', or 'list'.")
+    ],
+    runs: Annotated[
+        int | None, typer.Option("--runs", min=1, help="Repetitions; default: 10, as in the paper.")
+    ] = None,
+    minutes: Annotated[
+        float,
+        typer.Option("--minutes", min=0.1, max=600.0, help="Start no new part after this many minutes."),
+    ] = 55.0,
+    short: Annotated[
+        bool, typer.Option("--short", help="Small tables and few repetitions, for a quick look.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FOLDER", help="The folder for CSVs, charts and report.html."),
+    ] = None,
+    cps: Annotated[
+        Path | None, typer.Option("--cps", metavar="FILE", help="A real IPUMS-CPS extract (CSV).")
+    ] = None,
+    trips: Annotated[
+        list[Path] | None,
+        typer.Option("--trips", metavar="FILE", help="Real TLC trip records (parquet); repeatable."),
+    ] = None,
+    zones: Annotated[
+        Path | None, typer.Option("--zones", metavar="FILE", help="The TLC zone lookup, with --trips.")
+    ] = None,
+    as_json: o.Json = False,
+) -> int:
+    """Reproduce the paper's tables and figures, with our results beside them. Works only in a Git clone.
+
+    Noise comes from seeds, and tables are generated or public, so it spends no budget. It keeps finished
+    parts: an interrupted run resumes. docs/experiments.md has the results.
+
+    \b
+    Example:
+      [cyan]dpxplain experiment list[/cyan]
+      [cyan]dpxplain experiment precision --runs 20[/cyan]
+    """
+    root = _clone()
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    words = [] if names == ["all"] else list(names)
+    for option, value in (
+        ("--runs", runs),
+        ("--minutes", minutes),
+        ("--out", out),
+        ("--cps", cps),
+        ("--zones", zones),
+    ):
+        words += [] if value is None else [option, str(value)]
+    words += ["--trips", *map(str, trips)] if trips else []
+    words += ["--short"] if short else []
+    words += ["--json"] if as_json else []
+    try:
+        outcome: int = import_module("experiments.__main__").main(words)
+    except ModuleNotFoundError as missing:
+        raise BadRequest(
+            f"The experiments need the package {missing.name!r}.",
+            remedy="In the clone: pip install --constraint constraints.txt '.[experiments]'",
+        ) from None
+    return outcome
+
+
+def _clone() -> Path:
+    """The repository that this package runs from, or the one that contains the current folder."""
+    here = Path.cwd()
+    for root in (Path(__file__).resolve().parents[3], here, *here.parents):
+        if (root / "experiments" / "__main__.py").is_file() and _is_ours(root / "pyproject.toml"):
+            return root
+    raise BadRequest(
+        "The installed package does not include the experiments. They need a clone of the repository.",
+        remedy="Run the command inside a clone, or run make experiments there.",
+    )
+
+
+def _is_ours(project: Path) -> bool:
+    return project.is_file() and 'name = "dpxplain"' in project.read_text(encoding="utf-8", errors="replace")

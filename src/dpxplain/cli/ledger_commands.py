@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 from collections.abc import Sequence
 from contextlib import closing
-from datetime import UTC, datetime
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpxplain.cli import options as o
-from dpxplain.cli.admin_options import (
+from dpxplain.cli.options import (
     AnchorPlace,
     By,
     LedgerPlace,
     Reason,
     acting_curator,
+    excerpt,
     json_fields,
     ledger_at,
+    minute,
     print_table,
     show_help,
 )
-from dpxplain.cli.exits import BROKEN
-from dpxplain.cli.screen import OUT, amount, note, show_json, warn
+from dpxplain.cli.screen import BROKEN, ERR, OK, OUT, VIOLATED, amount, emit, note, show_json, warn
 from dpxplain.errors import BadRequest
-from dpxplain.model.budget import rho_of_units
+from dpxplain.ledger.protocol import AuditReport
+from dpxplain.model.charge import rho_of_units
 
 if TYPE_CHECKING:
+    from dpxplain.audit.privacy_audit import DesignFinding
+    from dpxplain.ledger.anchor import Anchor
+    from dpxplain.ledger.backup import Loss
     from dpxplain.ledger.ledger import SQLLedger
-    from dpxplain.ledger.recovery import Loss
+
+
+# -- Ledger commands ---------------------------------------------------------------------------------------
 
 ledger_app = typer.Typer(rich_markup_mode="rich")
 
@@ -241,3 +251,377 @@ def _as_json(lost: Sequence[Loss]) -> list[dict[str, object]]:
     return [
         {"dataset": loss.dataset, "analyst": loss.analyst, "rho": rho_of_units(loss.units)} for loss in lost
     ]
+
+
+# -- Audit commands ----------------------------------------------------------------------------------------
+#
+# `dpxplain audit`: shows, verifies and anchors the audit log, and tests the privacy promise from outside, on
+# made-up neighbouring tables.
+
+audit_app = typer.Typer(rich_markup_mode="rich")
+
+_DEFAULT_KEY = Path("~/.dpxplain-anchor.key")
+
+Key = Annotated[
+    Path,
+    typer.Option(
+        "--key", metavar="FILE", help="The key that signs anchors; keep it off the ledger's machine.",
+        envvar="DPXPLAIN_ANCHOR_KEY",
+    ),
+]  # fmt: skip
+
+
+@audit_app.callback(invoke_without_command=True)
+def audit_root(context: typer.Context) -> None:
+    """Show, verify or anchor the audit log, or test the privacy promise."""
+    show_help(context)
+
+
+@audit_app.command("show")
+def show_audit(
+    after: Annotated[int, typer.Option("--after", metavar="ID", help="Only records after this one.")] = 0,
+    limit: Annotated[int, typer.Option("--limit", help="Show at most this many records.")] = 500,
+    place: LedgerPlace = None,
+    as_json: o.Json = False,
+) -> None:
+    """Show every change to the ledger, oldest first.
+
+    \b
+    Example:
+      [cyan]dpxplain audit show --after 120[/cyan]
+    """
+    with ledger_at(place) as ledger:
+        records = ledger.audit(after, limit)
+    if as_json:
+        show_json({"kind": "audit", "records": [json_fields(record) for record in records]})
+        return
+    print_table(
+        ("id", "time (UTC)", "who", "what", "data set", "details"),
+        [
+            (str(r.id), minute(r.time), r.actor, r.action, r.dataset or "", excerpt(r.details))
+            for r in records
+        ],
+        empty="There are no records.",
+    )
+
+
+@audit_app.command("verify")
+def verify_audit(
+    head: Annotated[
+        str | None,
+        typer.Option(
+            "--head",
+            metavar="HASH",
+            help="A head (the hash of the log's last record) that you noted earlier; the log must contain "
+            "it.",
+        ),
+    ] = None,
+    anchor: Annotated[
+        Path | None,
+        typer.Option(
+            "--anchor",
+            metavar="FILE",
+            help="An anchor file, written by audit anchor or by a server; the log must continue from it.",
+        ),
+    ] = None,
+    full: Annotated[
+        bool,
+        typer.Option("--full", help="Verify from the beginning, however long the log is."),
+    ] = False,
+    key: Key = _DEFAULT_KEY,
+    place: LedgerPlace = None,
+    as_json: o.Json = False,
+) -> None:
+    """Recompute the log's chain of hashes and compare the ledger with it. Exit code 2 if broken or empty.
+
+    The verified position of a long log is stored, signed, beside the key. The next verification starts there.
+    Like every command, it first upgrades a ledger of an older format, and says so.
+
+    \b
+    Example:
+      [cyan]dpxplain audit verify --anchor people.anchor[/cyan]
+    """
+    from dpxplain.ledger.anchor import read_anchor, read_key
+    from dpxplain.ledger.anchor_guard import is_anchor_file
+
+    own = str(anchor) if anchor is not None and is_anchor_file(anchor) else None
+    signed = anchor if own is None else None
+    place_of_key = key.expanduser()
+    anchored = None if signed is None else read_anchor(signed, read_key(place_of_key))
+    with ledger_at(place, anchor=own, is_recovery=True) as ledger:
+        since = None if full else _last_verified(ledger, place_of_key)
+        report = ledger.verify_audit(head, anchored, since=since, full=full or None)
+        _remember_verified(ledger, place_of_key)
+        upgraded = ledger.is_upgraded
+    intact = report.intact and report.records > 0
+    if as_json:
+        fields = json_fields(report) | {"intact": intact, "upgraded": upgraded}
+        if anchored is not None:
+            age = round(anchored.age.total_seconds())
+            fields["anchor"] = {"records": anchored.records, "time": anchored.time, "age_seconds": age}
+        show_json({"kind": "audit-report"} | fields)
+    else:
+        _print_report(report)
+        if since is not None and head is None and intact:
+            note(
+                f"Records up to {since.records:,} were verified {_age_text(since.age)}. Use --full to verify "
+                "them again."
+            )
+        if anchored is not None:
+            _print_anchor(anchored, intact)
+        elif intact:
+            note(
+                "To be sure that no records were cut off at the end, compare the log with an anchor or a "
+                "head that you keep elsewhere. To make an anchor: audit anchor"
+            )
+    if not intact:
+        raise typer.Exit(BROKEN)
+
+
+def _last_verified(ledger: SQLLedger, key: Path) -> Anchor | None:
+    """The position where a long log was last found intact. Warns and returns None if it does not continue."""
+    from dpxplain.ledger.anchor import last_verified
+
+    since = last_verified(key, ledger.anchor())
+    if since is None or ledger.continues(since):
+        return since
+    warn(
+        f"The log was verified up to record {since.records:,} {_age_text(since.age)}, but no longer "
+        "continues from there. A backup was restored, or an older copy was put back. Verifying the whole "
+        "log now."
+    )
+    return None
+
+
+def _remember_verified(ledger: SQLLedger, key: Path) -> None:
+    from dpxplain.ledger.anchor import remember_verified
+
+    try:
+        remember_verified(key, ledger.verified)
+    except BadRequest as problem:
+        note(
+            "The verified position could not be stored, so the next verification starts from the beginning. "
+            f"{problem}"
+        )
+
+
+@audit_app.command("anchor")
+def anchor_audit(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The file to write; keep it away from the ledger.")
+    ],
+    key: Key = _DEFAULT_KEY,
+    place: LedgerPlace = None,
+    as_json: o.Json = False,
+) -> None:
+    """Write a signed note of the log's last record, for later comparison. Exit code 2 if the log is broken.
+
+    Creates the key if it is missing. Replaces an earlier anchor in FILE only if the log continues from it.
+
+    \b
+    Example:
+      [cyan]dpxplain audit anchor people.anchor[/cyan]
+    """
+    from dpxplain.ledger.anchor import make_key, read_anchor, read_key, write_anchor
+
+    place_of_key = key.expanduser()
+    with ledger_at(place) as ledger:  # before the key, so that a wrong address creates no key
+        if not file.exists():
+            make_key(place_of_key)
+        secret = read_key(place_of_key)
+        earlier = read_anchor(file, secret) if file.exists() else None
+        anchor = ledger.anchor()
+        report = ledger.verify_audit(anchor.head, earlier)
+    if not report.intact:
+        if as_json:
+            show_json({"kind": "audit-report"} | json_fields(report) | {"intact": False})
+        else:
+            _print_report(report)
+            warn("The anchor was not written.")
+        raise typer.Exit(BROKEN)
+    write_anchor(file, anchor, secret)
+    if as_json:
+        show_json({"kind": "anchor", "file": str(file)} | json_fields(anchor))
+    else:
+        note(f"Anchored at record {anchor.records:,}, head {anchor.head}.")
+        note("Keep the file and the key where people who can write the ledger cannot change them.")
+
+
+def _print_anchor(anchor: Anchor, intact: bool) -> None:
+    """Prints the anchor with its age, because an old anchor agrees with an old copy of the ledger."""
+    age = f"made {anchor.time[:16].replace('T', ' ')} UTC, {_age_text(anchor.age)}"
+    if intact:
+        note(f"The log continues from the anchor at record {anchor.records:,}, {age}.")
+        note(
+            "If you made a later anchor, verify with that one. An old anchor cannot show that newer records "
+            "are missing."
+        )
+    else:
+        note(f"The anchor at record {anchor.records:,} was {age}.")
+
+
+def _age_text(age: timedelta) -> str:
+    """An age in its largest unit.
+
+    >>> _age_text(timedelta(days=3, hours=5)), _age_text(timedelta(minutes=61)), _age_text(timedelta(days=-1))
+    ('3 days ago', '1 hour ago', 'which is in the future: a clock is wrong')
+    """
+    if age < -timedelta(minutes=1):
+        return "which is in the future: a clock is wrong"
+    for unit in ("day", "hour", "minute"):
+        number = age // timedelta(**{f"{unit}s": 1})
+        if number > 0:
+            return f"{number:,} {unit}{'s' if number > 1 else ''} ago"
+    return "just now"
+
+
+def _print_report(report: AuditReport) -> None:
+    for problem in report.problems:
+        OUT.print(problem, style="red")
+    if report.intact and not report.records:
+        OUT.print("0 records: the log is empty, so nothing was verified.", style="bold")
+        note(
+            "This happens if a ledger's file was copied while it was in use. To copy a ledger, use dpxplain "
+            "ledger backup."
+        )
+        return
+    OUT.print(f"{report.records:,} records, {'intact' if report.intact else 'BROKEN'}.", style="bold")
+    OUT.print(f"head {report.head}", soft_wrap=True)
+    if not report.intact:
+        warn("Somebody changed the ledger from outside DPXPlain. Compare it with a backup.")
+
+
+_COLUMNS = ("design", "neighbours", "releases", "ρ promised", "ρ at least", "promise")
+
+
+@audit_app.command("privacy")
+def audit_privacy(
+    design: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--design",
+            metavar="NAME",
+            help="Run only the tests (designs) whose name contains this text. Repeat the option for more.",
+        ),
+    ] = None,
+    minutes: Annotated[float, typer.Option("--minutes", min=0.05, max=600.0, help="The time limit.")] = 25.0,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", min=0, help="Uses the same tables again. The noise is still random."),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers", min=1, max=64, help="The number of processes; default: two, if there are two cores."
+        ),
+    ] = None,
+    listing: Annotated[bool, typer.Option("--list", help="Only list the designs.")] = False,
+    as_json: o.Json = False,
+) -> int:
+    """Test the privacy promise from outside, on neighbouring tables. Exit code 5 if it is broken.
+
+    Asks the same question again and again about made-up tables that differ by one row or person, through the
+    public interface. The better the answers tell the tables apart, the larger the real ρ must be. Reads none
+    of your data and spends no budget. A false alarm has a probability below one in a million.
+    docs/audit.md has the method.
+
+    \b
+    Example:
+      [cyan]dpxplain audit privacy --minutes 5 --design count --design average[/cyan]
+    """
+    from dpxplain.audit.privacy_audit import audit_privacy as run
+    from dpxplain.audit.privacy_audit import designs
+
+    names = [name for name in designs() if not design or any(word in name for word in design)]
+    if not names:
+        raise BadRequest("No design has this name.", remedy="See: dpxplain audit privacy --list")
+    if listing:
+        _list(names, as_json=as_json)
+        return OK
+    seed = secrets.randbelow(2**32) if seed is None else seed
+    workers = min(2, os.cpu_count() or 1) if workers is None else workers
+    findings = []
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.completed:.0f} of {task.total:.0f} designs"),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+        console=ERR,
+        disable=as_json or not ERR.is_terminal,
+        transient=True,
+    ) as progress:
+        task = progress.add_task("", total=len(names))
+
+        def begin(name: str) -> None:
+            progress.update(task, description=name)
+            if as_json:
+                emit("progress", stage=name)
+
+        for finding in run(names, minutes=minutes, seed=seed, workers=workers, begin=begin):
+            findings.append(finding)
+            progress.advance(task)
+            if not as_json and finding.violation:
+                warn(f"{finding.design}: {finding.violation}.")
+    findings.sort(key=lambda finding: names.index(finding.design))
+    violated = [finding for finding in findings if finding.violation]
+    if as_json:
+        show_json(_payload(findings, seed, minutes))
+    else:
+        _print(findings, violated, seed)
+    return VIOLATED if violated else OK
+
+
+def _list(names: list[str], *, as_json: bool) -> None:
+    from dpxplain.audit.privacy_audit import designs
+
+    chosen = [designs()[name] for name in names]
+    if as_json:
+        fields = ("name", "mechanism", "aggregate", "unit", "neighbours")
+        rows = [{field: getattr(design, field) for field in fields} for design in chosen]
+        show_json({"kind": "privacy-designs", "designs": rows})
+        return
+    print_table(
+        ("design", "released by", "aggregate", "neighbours"),
+        [(d.name, d.mechanism, d.aggregate, f"{d.unit}, {d.neighbours}") for d in chosen],
+        empty="",
+    )
+
+
+def _payload(findings: list[DesignFinding], seed: int, minutes: float) -> dict[str, object]:
+    rows = [
+        asdict(finding) | {"reached": finding.evidence.reached, "violation": finding.violation}
+        for finding in findings
+    ]
+    return {
+        "kind": "privacy-audit",
+        "violated": any(finding.violation for finding in findings),
+        "seed": seed,
+        "minutes": minutes,
+        "findings": rows,
+    }
+
+
+def _print(findings: list[DesignFinding], violated: list[DesignFinding], seed: int) -> None:
+    print_table(
+        _COLUMNS,
+        [
+            (
+                *(finding.design, f"{finding.unit}, {finding.neighbours}", f"{finding.evidence.draws:,}"),
+                f"{finding.evidence.promised:.3g}",
+                f"{finding.evidence.rho:.3g} ({finding.evidence.reached:.0%})",
+                "BROKEN" if finding.violation else "holds",
+            )
+            for finding in findings
+        ],
+        empty="",
+    )
+    for finding in violated:
+        OUT.print(f"{finding.design}: {finding.violation}.", style="red")
+    OUT.print(f"{_number(len(findings), 'design')}, {_number(len(violated), 'violation')}.", style="bold")
+    note(f"The lower bounds have 95% confidence. To use the same tables again: --seed {seed}")
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count or 'no'} {noun}{'' if count < 2 else 's'}"

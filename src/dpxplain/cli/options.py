@@ -2,21 +2,102 @@
 
 from __future__ import annotations
 
+import getpass
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from datetime import UTC, datetime, timedelta
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
-from dpxplain.cli.completion import complete_aggregate, complete_columns, complete_example, complete_group
-from dpxplain.cli.screen import Format
+from dpxplain.cli.screen import OUT, Format, note
 from dpxplain.errors import BadRequest
-from dpxplain.ledger import WORKSPACE
+from dpxplain.ledger import ANCHOR_VARIABLE, WORKSPACE
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from dpxplain.ledger.ledger import SQLLedger
     from dpxplain.model.schema import Schema
+    from dpxplain.results.answer import Answer
+    from dpxplain.results.answers import Answers
+
+
+# -- Completion --------------------------------------------------------------------------------------------
+#
+# Completions for the Tab key: public words only, read from the schema and the ledger.
+#
+# On an error there are no completions, because a message would appear in the middle of the command line.
+
+DEFAULT_SCHEMA = "dpxplain.toml"
+_NEEDS_NO_QUOTES = re.compile(r"[\w.+-]+")
+
+
+def complete_group(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The groups of the answer that the command would be about, also by the labels of their values."""
+    with suppress(Exception), _answer(ctx) as answer:
+        return _beginning(incomplete, [*(row.label for row in answer), *answer.groups.value_labels])
+    return []
+
+
+def complete_aggregate(ctx: typer.Context, incomplete: str) -> list[str]:
+    from dpxplain.results.answers import Answers
+
+    with suppress(Exception), _answer(ctx) as answer:
+        return _beginning(incomplete, answer.names if isinstance(answer, Answers) else [answer.value_name])
+    return []
+
+
+def complete_columns(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Columns to explain with; after a comma, one more."""
+    before, comma, word = incomplete.rpartition(",")
+    with suppress(Exception):
+        names = [name for name in _schema(_schema_file(ctx)).discrete() if name not in before.split(",")]
+        return [f"{before}{comma}{name}" for name in _beginning(word, names)]
+    return []
+
+
+def complete_example(incomplete: str) -> list[str]:
+    return _beginning(incomplete, ["adult"])
+
+
+def _beginning(incomplete: str, words: Iterable[str]) -> list[str]:
+    """The words with this beginning, except those that the shell would split."""
+    return [word for word in words if word.startswith(incomplete) and _NEEDS_NO_QUOTES.fullmatch(word)]
+
+
+def _schema_file(ctx: typer.Context) -> Path:
+    from dpxplain.datasets import path as bundled
+
+    example = ctx.params.get("example")
+    return Path(ctx.params.get("schema") or (bundled(f"{example}.toml") if example else DEFAULT_SCHEMA))
+
+
+def _schema(file: Path) -> Schema:
+    from dpxplain.engines.duckdb_source import with_public_tables
+    from dpxplain.model.schema import Schema
+
+    return with_public_tables(Schema.load(file), file.parent)
+
+
+@contextmanager
+def _answer(ctx: typer.Context) -> Iterator[Answer | Answers]:
+    from dpxplain.cli.read_only_workspace import read_only_session
+
+    file = _schema_file(ctx)
+    with read_only_session(_schema(file), file.parent, ctx.params.get("workspace")) as session:
+        yield session.answer(ctx.params.get("answer"))
+
+
+# -- Options -----------------------------------------------------------------------------------------------
 
 _WHERE = "Data set"
 _SPENDING = "Spending"
@@ -271,7 +352,7 @@ Report = Annotated[
 
 
 @dataclass(frozen=True)
-class Output:
+class OutputFormat:
     """The format of a result; `--json` is short for `--format json`."""
 
     format: As = Format.TABLE
@@ -392,6 +473,142 @@ def _predicates(texts: Sequence[str] | None, schema: Schema) -> list[Any] | None
     """`--predicates`: a kind with its columns, such as ranges:age, or a SQL condition."""
     if not texts:
         return None
-    from dpxplain.explanation.recipes import read
+    from dpxplain.explanation.family_choice import read
 
     return [read(text, schema) for text in texts]
+
+
+# -- Admin options -----------------------------------------------------------------------------------------
+#
+# What `token`, `allow` and `audit` share: their options, opening the ledger, and tables of its rows.
+
+LedgerPlace = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger", metavar="PLACE", show_default=False,
+        help="A file, postgresql://user:password@host/database, or the server's configuration; default: "
+        "DPXPLAIN_LEDGER, the ledger of ./server.toml, or .dpxplain.",
+    ),
+]  # fmt: skip
+Create = Annotated[
+    bool, typer.Option("--create", help="Create an empty ledger if there is none.", show_default=False)
+]
+AnchorPlace = Annotated[
+    str | None,
+    typer.Option(
+        "--anchor", metavar="FILE", show_default=False, envvar=ANCHOR_VARIABLE,
+        help='The anchor file, which records the state of the log outside the ledger, or "off". '
+        "Default: the configured file, or a file beside a SQLite ledger.",
+    ),
+]  # fmt: skip
+By = Annotated[
+    str | None,
+    typer.Option("--by", metavar="NAME", help="Your name for the audit log; default: your login."),
+]
+Reason = Annotated[
+    str, typer.Option("--reason", help="The reason, shown in the audit log and to the people concerned.")
+]
+Expires = Annotated[
+    str | None,
+    typer.Option(
+        "--expires", metavar="WHEN", help="90d, 12h, 4w, or a date such as 2030-12-31; default: never."
+    ),
+]
+Dataset = Annotated[str, typer.Argument(metavar="DATASET", help="The data set's name.")]
+Analyst = Annotated[str, typer.Argument(metavar="ANALYST", help="The analyst's name, as in their token.")]
+
+_SPAN = re.compile(r"(\d{1,6})([hdw])")
+_HOURS = {"h": 1, "d": 24, "w": 24 * 7}
+
+
+@contextmanager
+def ledger_at(
+    place: str | None,
+    *,
+    workspace: str | None = None,
+    create: bool = False,
+    anchor: str | None = None,
+    is_recovery: bool = False,
+) -> Iterator[SQLLedger]:
+    """The ledger that `--ledger` names or the common rule finds. Creates a missing ledger only if `create`.
+
+    If a ledger is empty but its anchor is not, it is opened only if `is_recovery`.
+    """
+    from dpxplain.ledger.address import find_ledger
+    from dpxplain.ledger.ledger import open_ledger
+
+    address = find_ledger(place, workspace=workspace)
+    ledger = open_ledger(
+        address.place, create=create, anchor=anchor or address.anchor, is_recovery=is_recovery
+    )
+    if ledger.is_new:
+        note(f"{ledger.name} is new. Nothing has been spent in it.")
+    try:
+        yield ledger
+    finally:
+        ledger.close()
+
+
+def acting_curator(by: str | None) -> str:
+    """The acting curator: `--by`, or else the operating-system user."""
+    if by is not None:
+        return by
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a container may have no such user
+        return "command line"
+
+
+def future_time(text: str) -> datetime:
+    """The time that `--expires` names: a span from now, or a date or time in UTC.
+
+    >>> future_time("2030-12-31").isoformat()
+    '2030-12-31T00:00:00+00:00'
+    >>> future_time("90d") > datetime.now(UTC) + timedelta(days=89)
+    True
+    """
+    try:
+        if span := _SPAN.fullmatch(text.strip()):
+            return datetime.now(UTC) + timedelta(hours=int(span[1]) * _HOURS[span[2]])
+        time = datetime.fromisoformat(text)
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise BadRequest(
+            f"{text!r} is not a time.", remedy="Try 90d, 12h, 4w, or a date such as 2030-12-31."
+        ) from None
+
+
+def json_fields(values: DataclassInstance) -> dict[str, Any]:
+    """A ledger row's fields as JSON values."""
+    return {
+        name: value.isoformat() if isinstance(value, datetime) else value
+        for name, value in asdict(values).items()
+    }
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str) -> None:
+    """Prints rows as a table, or the sentence `empty` if there are none."""
+    if not rows:
+        OUT.print(empty)
+        return
+    table = Table(*columns)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    OUT.print(table)
+
+
+def minute(time: datetime | None, otherwise: str = "") -> str:
+    """A time to the minute, or `otherwise` if there is none."""
+    return otherwise if time is None else f"{time:%Y-%m-%d %H:%M}"
+
+
+def excerpt(details: object) -> str:
+    """A record's details as JSON, cut to fit into a table."""
+    text = json.dumps(details, ensure_ascii=False)
+    return text if len(text) <= 160 else f"{text[:157]}..."
+
+
+def show_help(context: typer.Context) -> None:
+    """Prints the group's help if no command was named."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())

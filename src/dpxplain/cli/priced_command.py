@@ -26,7 +26,7 @@ class PricedCommand:
     stage: str  # what the command does, for the spinner: "Answering"
     place: Place
     approval: o.Approval
-    output: o.Output
+    output: o.OutputFormat
     curator: bool = False
     always_opens_data: bool = False  # even to show a stored result
 

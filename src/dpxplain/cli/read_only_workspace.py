@@ -15,8 +15,7 @@ from dpxplain.ledger.address import find_ledger
 
 if TYPE_CHECKING:
     from dpxplain.ledger.ledger import SQLLedger
-    from dpxplain.model.budget import Budget
-    from dpxplain.model.charge import HistoryPage
+    from dpxplain.model.charge import Budget, HistoryPage
     from dpxplain.model.schema import Schema
     from dpxplain.session import Session
 
@@ -67,12 +66,10 @@ def read_only_session(
     if size and times cannot tell.
     """
     # Imported here, so that budget and history need not load the parts of the library that explain.
+    from dpxplain.engines.duckdb_source import with_public_tables
     from dpxplain.engines.opening import source_state
-    from dpxplain.engines.public_tables import with_public_tables
-    from dpxplain.phases.dataset import OpenDataset
-    from dpxplain.phases.discover_values import with_discovered
-    from dpxplain.phases.releaser import StoredReleaser
-    from dpxplain.phases.version_check import VersionCheck
+    from dpxplain.phases.dataset import OpenDataset, StoredReleaser, VersionCheck
+    from dpxplain.phases.measure import with_discovered
     from dpxplain.privacy.mechanisms.noise import OpenDPNoise
     from dpxplain.session import Session
 

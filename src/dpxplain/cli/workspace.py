@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpxplain.cli import options as o
-from dpxplain.cli.completion import DEFAULT_SCHEMA
+from dpxplain.cli.options import DEFAULT_SCHEMA
 from dpxplain.cli.screen import Progress
 from dpxplain.datasets import path as bundled
-from dpxplain.engines.source_kinds import is_address
+from dpxplain.engines.sources import is_address
 from dpxplain.errors import BadRequest, QuestionError, SchemaError
 from dpxplain.ledger.address import workspace_folder
 from dpxplain.model.caching import cached_property
@@ -90,7 +90,7 @@ class Place:
         if self.server is not None:
             with self.read_only_session() as session:
                 return session.schema
-        from dpxplain.engines.public_tables import with_public_tables
+        from dpxplain.engines.duckdb_source import with_public_tables
 
         return with_public_tables(Schema.load(self.schema_file), self.schema_file.parent)
 
@@ -281,8 +281,7 @@ class TypedQuestion:
 
 def one_aggregate(answer: Answer | Answers, name: str | None) -> Answer:
     """The answer for the aggregate in `--of`, which may be left out if there is only one."""
-    from dpxplain.results.answers import Answers
-    from dpxplain.results.formula_answer import computed_answer
+    from dpxplain.results.answers import Answers, computed_answer
 
     if isinstance(answer, Answers):
         if name is not None or len(answer.answers) == 1:

@@ -1,23 +1,24 @@
-"""The embedded engine: DuckDB over files, its own databases, DataFrames or Arrow tables.
-
-Opening encodes the declared columns once, so that every later pass groups small integers. A source that is
-larger than memory may instead be encoded in every pass, while it is read (engines/encoded_tables.py).
-DuckDB's errors can quote values, so none of their text is passed on.
-"""
+"""The embedded engine: DuckDB over files, its own databases, DataFrames or Arrow tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+import math
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from copy import copy
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
 import duckdb
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
-from dpxplain.engines.duckdb_dialect import DuckDBDialect
-from dpxplain.engines.duckdb_passes import DuckDBPasses
+from dpxplain.engines.dialect import Kind
 from dpxplain.engines.duckdb_source import (
+    DuckDBDialect,
     OpenedSource,
     lasting,
     open_connection,
@@ -37,19 +38,221 @@ from dpxplain.engines.encoded_tables import (
 )
 from dpxplain.engines.encoding import Encoding, Rows, check_columns
 from dpxplain.engines.engine import Recognised
-from dpxplain.engines.fit_sql import fit_counts, value_counts
-from dpxplain.engines.memory_table import TableSource, table_digest
-from dpxplain.engines.source_kinds import local_files
-from dpxplain.engines.source_state import FileSource
-from dpxplain.errors import DataChanged, SourceError
-from dpxplain.model.cancellation import interruptible
+from dpxplain.engines.sources import FileSource, PrivateSources, TableSource, local_files, table_digest
+from dpxplain.engines.statements import check_units, fit_counts, grouped_of, joined_rows, value_counts
+from dpxplain.errors import DataChanged, InternalError, SourceError
+from dpxplain.model.cancellation import check_stop, checking, interruptible
+from dpxplain.model.column import ValueCounts
 from dpxplain.model.confidential import Confidential, ContentDigest, sealed
-from dpxplain.model.grouped_pass import AnyGrouped
+from dpxplain.model.groups import MOST_CELLS, AnyGrouped, Block, DenseGrouped, Grouped, cell_number
 from dpxplain.model.query import Query
-from dpxplain.model.schema import Schema
+from dpxplain.model.schema import Schema, all_parts, parts
 from dpxplain.model.schema_fit import FitCounts, FitQuestion
-from dpxplain.model.unknown_column import ValueCounts
-from dpxplain.sql.encoded_names import CONDENSED
+from dpxplain.sql.encoded_names import CONDENSED, DERIVED, ENCODED, Parameters, code_column
+from dpxplain.sql.render import Rendered, expressions, fits_condensed, grouped_select, row_select
+
+# -- Passes ------------------------------------------------------------------------------------------------
+#
+# Grouped passes over the encoded rows of a DuckDB connection, wherever these rows are stored.
+#
+# Many small groupings are counted in dense arrays. A cell's place follows from its codes, so nothing is
+# hashed or sorted. This takes a fraction of the time of GROUPING SETS, and the time hardly depends on which
+# values the rows have. All sums are of 64-bit integers.
+
+FEW_SUBSETS = 4  # up to this many, grouping in the database is faster than reading the rows out of it
+ROWS_AT_ONCE = 2**17  # their places stay in the processor's cache
+
+Codes = Mapping[str, NDArray[np.integer]]
+
+
+def suits_dense(
+    group_by: Sequence[str], subsets: Sequence[tuple[str, ...]], sizes: Mapping[str, int]
+) -> bool:
+    """Whether dense arrays are faster. Depends on the declared domains only."""
+    return len(subsets) > FEW_SUBSETS and cell_number(group_by, subsets, sizes) <= MOST_CELLS
+
+
+class DenseCounts:
+    """The count and total of every (group, cell of a subset), including those with code 0.
+
+    >>> counts = DenseCounts(("g",), (("a",),), {"g": 3, "a": 4})
+    >>> codes = {"g": np.array([1, 1, 2]), "a": np.array([3, 3, 0])}
+    >>> counts.add(codes, np.array([1, 1, 1]), np.array([5, 6, 7]))
+    >>> cells = counts.grouped()
+    >>> cells.codes["g"].tolist(), cells.codes["a"].tolist(), cells.count.tolist(), cells.total.tolist()
+    ([1, 2], [3, 0], [2, 1], [11, 7])
+    """
+
+    def __init__(
+        self,
+        group_by: tuple[str, ...],
+        subsets: Sequence[tuple[str, ...]],
+        sizes: Mapping[str, int],
+        has_total: bool = True,
+    ) -> None:
+        """`sizes` says how many codes each column has."""
+        self._columns = [(*group_by, *subset) for subset in subsets]
+        self._shapes = [tuple(sizes[name] for name in columns) for columns in self._columns]
+        self._counts = [np.zeros(math.prod(shape), dtype=np.int64) for shape in self._shapes]
+        self._totals = [np.zeros_like(count) if has_total else None for count in self._counts]
+
+    def add(self, codes: Codes, count: NDArray[np.integer], total: NDArray[np.integer] | None) -> None:
+        """Adds rows: each row's codes, and the numbers to add to the count and total of its cells."""
+        count = count.astype(np.int64)
+        total = None if total is None else total.astype(np.int64)
+        for columns, shape, counts, totals in zip(
+            self._columns, self._shapes, self._counts, self._totals, strict=True
+        ):
+            place = np.zeros(len(count), dtype=np.int32)  # cells are far fewer than 2^31
+            for name, size in zip(columns, shape, strict=True):
+                place *= size
+                place += codes[name].astype(np.int32)
+            place = place.astype(np.intp)
+            np.add.at(counts, place, count)
+            if total is not None and totals is not None:
+                np.add.at(totals, place, total)
+
+    def grouped(self) -> DenseGrouped:
+        """All cells, subset by subset."""
+        return DenseGrouped(
+            tuple(
+                Block(columns, counts.reshape(shape), None if totals is None else totals.reshape(shape))
+                for columns, shape, counts, totals in zip(
+                    self._columns, self._shapes, self._counts, self._totals, strict=True
+                )
+            )
+        )
+
+
+class DuckDBPasses:
+    """Counts encoded rows in DuckDB; the base class of the DuckDB engines."""
+
+    is_live = False
+    schema: Schema
+    _connection: duckdb.DuckDBPyConnection
+    _columns: tuple[str, ...] = ()
+    _condensed: bool = False
+    _streamed: str | None = None  # SQL of the rows, for passes over the source itself
+    _given: Any = None  # the table in memory that this SQL reads, if any
+
+    def __init__(self) -> None:
+        self._values: list[Any] = []  # the parameters of `_streamed`
+        self._rehearsal = Rehearsal()
+
+    def check_unchanged(self) -> None:
+        """Nothing to check: encoded rows belong to this engine, and files are compared after each pass."""
+
+    def _rehearse(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> AnyGrouped:
+        """The result of `_scan` over empty tables with the same columns."""
+        return self._rehearsal.passes(self)._scan(query, subsets)
+
+    @sealed
+    def _scan(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> AnyGrouped:
+        names = {*query.group_by, *(name for subset in subsets for name in subset)}
+        sizes = {name: len(self.schema.domain(name)) + 1 for name in names}
+        scan = self._dense_scan if suits_dense(query.group_by, subsets, sizes) else self._grouping_sets
+        return scan(query, subsets, self._condensed and fits_condensed(query, self.schema))
+
+    def _dense_scan(
+        self, query: Query, subsets: tuple[tuple[str, ...], ...], condensed: bool
+    ) -> DenseGrouped:
+        """Reads the rows out of DuckDB and counts them in dense arrays."""
+        attributes = list(dict.fromkeys(name for subset in subsets for name in subset))
+        parameters = Parameters(list(self._values))
+        rendered = row_select(query, self.schema, attributes, condensed=condensed, parameters=parameters)
+        names = (*query.group_by, *attributes)
+        sizes = {name: len(self.schema.domain(name)) + 1 for name in names}
+        counts = DenseCounts(query.group_by, subsets, sizes, has_total=query.aggregate.kind != "count")
+        with self._cursor() as cursor:
+            sql = self._statement(rendered, query)
+            reader = cursor.sql(sql, params=parameters.values).to_arrow_reader(ROWS_AT_ONCE)
+            # Without rows, an empty batch is counted; otherwise the time would show whether the filter admits
+            # any row.
+            nothing = pa.RecordBatch.from_pylist([], schema=reader.schema)
+            for batch in checking(chain([next(reader, nothing)], reader)):
+                columns = {name: _numbers(batch[name]) for name in batch.schema.names}
+                codes = {name: columns[code_column(self.schema, name)] for name in names}
+                counts.add(codes, columns["count"], columns.get("total"))
+        return counts.grouped()
+
+    def _grouping_sets(self, query: Query, subsets: tuple[tuple[str, ...], ...], condensed: bool) -> Grouped:
+        """Counts in DuckDB, by GROUPING SETS."""
+        parameters = Parameters(list(self._values))
+        rendered = grouped_select(query, self.schema, subsets, condensed=condensed, parameters=parameters)
+        with self._cursor() as cursor:
+            rows = cursor.execute(self._statement(rendered, query), parameters.values).fetchnumpy()
+        return grouped_of(rows, query, self.schema, subsets)
+
+    def _statement(self, rendered: Rendered, query: Query) -> str:
+        """The SQL of a pass, with a WITH clause for streamed rows and the query's own expressions."""
+        dialect, names = DuckDBDialect(), expressions(query, self.schema)
+        tables = [] if self._streamed is None else [f"{ENCODED} AS NOT MATERIALIZED ({self._streamed})"]
+        if names:
+            encoding = Encoding(self.schema, {}, dialect, parameters=rendered.parameters)
+            rows = encoding.with_derived(names, Rows(f"SELECT * FROM {ENCODED}", self._columns))
+            tables.append(f"{DERIVED} AS NOT MATERIALIZED ({rows.sql})")
+        sql = rendered.sql(dialect.name, dialect.placeholder)
+        return f"WITH {', '.join(tables)} {sql}" if tables else sql
+
+    @contextmanager
+    def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A cursor for one pass: a connection serves one thread at a time."""
+        cursor = self._connection.cursor()
+        with closing(cursor), interruptible(cursor.interrupt):
+            if self._given is not None:
+                cursor.register("given", self._given)
+            yield cursor
+
+
+class Rehearsal:
+    """The tables of an engine without their rows, created when first needed."""
+
+    def __init__(self) -> None:
+        self._passes: DuckDBPasses | None = None
+        self._lock = threading.Lock()
+
+    def passes(self, passes: DuckDBPasses) -> DuckDBPasses:
+        with self._lock:
+            self._passes = self._passes or _without_rows(passes)
+        return self._passes
+
+    def close(self) -> None:
+        with self._lock:
+            if self._passes is not None:
+                self._passes._connection.close()
+
+
+def _without_rows(passes: DuckDBPasses) -> DuckDBPasses:
+    """Passes over empty tables that have the columns of the encoded ones, in a database of their own."""
+    empty = DuckDBPasses()
+    empty.schema, empty._columns, empty._condensed = passes.schema, passes._columns, passes._condensed
+    empty._connection = open_connection()
+    with passes._cursor() as cursor:
+        rows = {ENCODED: passes._streamed or f"FROM {ENCODED}"}
+        if passes._condensed:
+            rows[CONDENSED] = f"FROM {CONDENSED}"
+        for table, sql in rows.items():
+            described = cursor.execute(f"DESCRIBE {sql}", passes._values).fetchall()
+            columns = ", ".join(f"{name} {kind}" for name, kind, *_ in described)
+            empty._connection.execute(f"CREATE TABLE {table} ({columns})")
+    trust_statistics(empty._connection)
+    return empty
+
+
+def _numbers(column: pa.Array[Any]) -> NDArray[Any]:
+    """The numbers of a batch's column; the NULL codes of a streamed pass become 0."""
+    filled = column.fill_null(0) if column.null_count else column
+    numbers: NDArray[Any] = filled.to_numpy()
+    return numbers
+
+
+# -- The engine --------------------------------------------------------------------------------------------
+#
+# The embedded engine: DuckDB over files, its own databases, DataFrames or Arrow tables.
+#
+# Opening encodes the declared columns once, so that every later pass groups small integers. A source that is
+# larger than memory may instead be encoded in every pass, while it is read (engines/encoded_tables.py).
+# DuckDB's errors can quote values, so none of their text is passed on.
 
 T = TypeVar("T")
 
@@ -267,3 +470,172 @@ class DuckDBEngine(DuckDBPasses):
         if not is_kept and self._place != "file":
             return None
         return EncodedFile(self._folder, self.schema, encoding, str(source) if is_kept else None)
+
+
+# -- Joins of private tables -------------------------------------------------------------------------------
+#
+# Private tables joined by the person's id in DuckDB: files, DataFrames and Arrow tables in any mixture.
+#
+# Each table is encoded and cut to its own max_rows in memory, one after the other; then they are joined.
+
+
+class DuckDBJoinEngine(DuckDBPasses):
+    """The joined rows of several tables, encoded in memory."""
+
+    def __init__(
+        self,
+        sources: Mapping[str, object],
+        schema: Schema,
+        *,
+        memory: str | None = None,
+        rehearsed: bool = False,
+    ) -> None:
+        """`sources` maps each table's name to its source, including the data set's own table.
+
+        A rehearsed engine joins the tables without their rows.
+        """
+        super().__init__()
+        self.schema = schema
+        self._has_rows = not rehearsed
+        self._connection = open_connection(memory)
+        self._dialect = DuckDBDialect(self._connection)
+        try:
+            with interruptible(self._connection.interrupt):
+                self._open(sources)
+        except BaseException as error:
+            self._connection.close()
+            if isinstance(error, SourceError):
+                check_stop()  # the error may come from a request to stop
+            raise
+
+    def __repr__(self) -> str:
+        return f"<DuckDBJoinEngine {self.schema.table.name}, {', '.join(self.schema.joined)}>"
+
+    def close(self) -> None:
+        self._rehearsal.close()
+        self._connection.close()
+
+    def grouped(
+        self, query: Query, subsets: tuple[tuple[str, ...], ...], *, rehearsed: bool = False
+    ) -> Confidential[AnyGrouped]:
+        scan = self._rehearse if rehearsed and self._has_rows else self._scan
+        return Confidential(scan(query, subsets))
+
+    def fit(self, asked: FitQuestion, *, rehearsed: bool = False) -> Confidential[FitCounts]:
+        raise InternalError("The data quality of joined tables cannot be measured.")
+
+    def value_counts(
+        self, column: str, longest: int, *, rehearsed: bool = False
+    ) -> Confidential[ValueCounts]:
+        raise InternalError("Values cannot be discovered in joined tables.")
+
+    def _open(self, sources: Mapping[str, object]) -> None:
+        read: dict[str, FileSource | TableSource] = {}
+        kinds: dict[str, Mapping[str, Kind]] = {}
+        tables = []
+        for number, (name, part) in enumerate(parts(self.schema).items()):
+            read[name] = source = source_of(sources[name])
+            opened = open_source(self._connection, sources[name], name)
+            check_columns(part, opened.kinds, opened.untyped)
+            kinds[name] = opened.kinds
+            digesting = reading(source, opened) if self._has_rows else nullcontext()
+            with quiet(_unreadable(name)), self._within_memory(), digesting:
+                tables.append(self._encode(part, opened, f"part_{number}"))
+            opened.release()
+            if opened.given is not None:
+                self._connection.unregister("given")
+        check_units(parts(self.schema), kinds)
+        self.source = PrivateSources(read)
+        failed = SourceError("The tables could not be joined.", remedy="Ask the curator.")
+        with quiet(failed), self._within_memory():
+            self._join(tables)
+        self._connection.execute("SET enable_external_access = false")
+
+    def _encode(self, part: Schema, opened: OpenedSource, table: str) -> Rows:
+        """Encodes one table, cut to its max_rows."""
+        encoding = Encoding(part, opened.kinds, self._dialect, keeps_unit=True)
+        rows = encoding.rows()
+        if self._has_rows:
+            opened.check_rows()
+        (opened.relation if self._has_rows else opened.relation.limit(0)).create_view("source", replace=True)
+        self._connection.execute(f"CREATE TABLE {table} AS {rows.sql}", encoding.parameters.values)
+        self._connection.execute("DROP VIEW source")
+        return Rows(f"SELECT * FROM {table}", rows.columns)
+
+    def _join(self, tables: list[Rows]) -> None:
+        encoding = Encoding(self.schema, {}, self._dialect)
+        rows = joined_rows(self.schema, tables, encoding)
+        self._columns = rows.columns
+        encoded = (rows.sql, encoding.parameters.values)
+        created = create_tables(self._connection, self.schema, encoded, None, "memory")
+        for number in range(len(tables)):
+            self._connection.execute(f"DROP TABLE part_{number}")
+        trust_statistics(self._connection)
+        self._condensed = CONDENSED in created
+
+    def _within_memory(self) -> AbstractContextManager[None]:
+        full = SourceError(
+            "The joined rows need more memory than allowed.",
+            remedy="Raise the memory limit, or lower max_rows of the joined tables.",
+        )
+        return quiet(full, duckdb.OutOfMemoryException)
+
+
+def check_tables(sources: Mapping[str, object], schema: Schema) -> None:
+    """Refuses tables that cannot be joined, by the names and types of their columns.
+
+    Reads the rows of the other tables once, so that unreadable rows are refused before any charge. The data
+    set's own rows were read when it was opened.
+    """
+    kinds: dict[str, Mapping[str, Kind]] = {}
+    for name, part in all_parts(schema).items():
+        with closing(open_connection()) as connection:
+            opened = open_source(connection, sources[name], name)
+            check_columns(part, opened.kinds, opened.untyped)
+            kinds[name] = opened.kinds
+            if name != schema.table.name:
+                with quiet(_unreadable(name)):
+                    _read_once(connection, part, opened)
+    check_units(all_parts(schema), kinds)
+
+
+def _read_once(connection: duckdb.DuckDBPyConnection, part: Schema, opened: OpenedSource) -> None:
+    encoding = Encoding(part, opened.kinds, DuckDBDialect(connection), keeps_unit=True)
+    rows = encoding.rows()
+    opened.check_rows()
+    opened.relation.create_view("source")
+    counted = ", ".join(f"COUNT({name})" for name in rows.columns)
+    connection.execute(f"SELECT {counted} FROM ({rows.sql})", encoding.parameters.values).fetchall()
+
+
+def source_of(source: object) -> FileSource | TableSource:
+    """The object that can tell whether a source has changed since it was read."""
+    files = local_files(source)
+    return TableSource(source) if files is None else FileSource(files)
+
+
+def reading(source: FileSource | TableSource, opened: OpenedSource) -> AbstractContextManager[None]:
+    """Digests the source while the block reads it."""
+    if isinstance(source, FileSource):
+        return source.reading(lambda _state: False)
+    return source.reading(lambda: table_digest(opened.relation.to_arrow_reader()))
+
+
+def digested_source(source: Any, table: str) -> FileSource | TableSource:
+    """The description of a source that was not encoded: its files, or the table with its present digest."""
+    described = source_of(source)
+    if isinstance(described, TableSource):
+        with (
+            closing(open_connection()) as connection,
+            quiet(_unreadable(table)),
+            reading(described, open_source(connection, source, table)),
+        ):
+            pass
+    return described
+
+
+def _unreadable(name: str) -> SourceError:
+    return SourceError(
+        f"The source of {name} could not be read completely.",
+        remedy="Is the file damaged, or does a line have too few or too many values?",
+    )

@@ -1,24 +1,383 @@
-"""Opens a curator's source in DuckDB: files, databases, DataFrames, Arrow tables.
-
-Errors of DuckDB, Arrow and pandas can quote values, so none of their text is passed on.
-"""
+"""Opens what DuckDB reads: a curator's files, databases and tables in memory, and public dimension tables."""
 
 from __future__ import annotations
 
 import contextlib
+import csv
 import glob
-from collections.abc import Callable, Iterator
+import gzip
+import io
+import json
+import math
+import re
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from dpxplain.engines.dialect import Kind
-from dpxplain.engines.duckdb_dialect import kind_of
-from dpxplain.engines.file_formats import STATISTICS, check_csv, open_arrow, open_csv, open_json_lines
-from dpxplain.engines.source_kinds import SourceFiles, is_path, source_files
-from dpxplain.errors import DPXPlainError, InternalError, SourceError
+from dpxplain.engines.dialect import WORDS, Dialect, Kind
+from dpxplain.engines.sources import SourceFiles, is_path, source_files
+from dpxplain.errors import DPXPlainError, InternalError, SchemaError, SourceError
+from dpxplain.model.column import read_dates
+from dpxplain.model.schema import PublicRows, Schema
+from dpxplain.sql.encoded_names import Parameters
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow.dataset import Dataset
+
+
+# -- Text and Arrow files ----------------------------------------------------------------------------------
+#
+# Opens CSV, JSON lines and Arrow files so that no row decides how other rows are read.
+#
+# A CSV file with unescaped quotes raises an error: such quotes can swallow line ends, and the rows after them
+# would be missing without notice.
+
+STATISTICS = "statistics_propagation"  # a DuckDB optimizer, off in all connections to a source
+_DELIMITERS = (",", ";", "\t", "|")
+_CHUNK = 1 << 20
+
+
+def open_csv(
+    connection: duckdb.DuckDBPyConnection, files: Sequence[str]
+) -> tuple[duckdb.DuckDBPyRelation, str]:
+    """A lazy relation over CSV files with the same header line, all columns as text, and their delimiter.
+
+    DuckDB would sniff the delimiter, quotes, comment marks and types from the rows, so that one row could
+    change how all others are read.
+    """
+    headers = {_header(file) for file in files}
+    delimiter, names = next(iter(headers))
+    if len(headers) > 1:
+        raise SourceError(
+            f"The {len(files)} CSV files have different header lines.",
+            remedy="Give them the same columns in the same order.",
+        )
+    if not names or not all(names) or len(set(names)) < len(names):
+        raise SourceError(
+            f"{files[0]} has no usable header line.", remedy="Name every column once in its first line."
+        )
+    relation = connection.read_csv(
+        [glob.escape(file) for file in files],  # type: ignore[arg-type]  # the stubs allow only a single file
+        header=True,
+        auto_detect=False,
+        columns=dict.fromkeys(names, "VARCHAR"),
+        sep=delimiter,
+        quotechar='"',
+        escapechar='"',
+    )
+    # If the optimizer moves a TRY_CAST into the CSV reader, it fails on text that does not fit instead of
+    # giving NULL (https://github.com/duckdb/duckdb/issues/23818): one row could keep the file from opening.
+    # What `open_connection` has switched off stays off: the same connection may read other tables.
+    connection.execute(f"SET disabled_optimizers = '{STATISTICS},type_pushdown'")
+    return relation, delimiter
+
+
+def check_csv(relation: duckdb.DuckDBPyRelation, files: Sequence[str], delimiter: str) -> None:
+    """Raises if an unescaped quote may have made DuckDB read several rows as one.
+
+    Inside a quoted value, line ends are legitimate. But if every line of such a record has enough delimiters
+    to be a row by itself, the record looks the same as rows between two stray quotes. DuckDB itself refuses
+    text after a closing quote.
+    """
+    if not any(map(_has_quotes, files)):
+        return
+    names = ['"' + name.replace('"', '""') + '"' for name in relation.columns]
+    mark = f"chr({ord(delimiter)})"
+    values = ", ".join(f"COALESCE({name}, '')" for name in names)
+    text = f"concat_ws({mark}, {values})"
+    lines = f"string_split(replace(replace({text}, chr(13) || chr(10), chr(10)), chr(13), chr(10)), chr(10))"
+    widths = f"list_transform({lines}, lambda line: len(string_split(line, {mark})))"
+    several = relation.filter(
+        " OR ".join(f"contains({name}, chr({end}))" for name in names for end in (10, 13))
+    )
+    if several.filter(f"list_min({widths}) >= {len(names)}").limit(1).fetchall():
+        raise SourceError(
+            f"Quotes in {files[0] if len(files) == 1 else 'the CSV files'} are not escaped. Whole lines "
+            "would be read as part of a value, and their rows would be missing.",
+            remedy='Write a quote inside a quoted value as two quotes (""), or use Parquet.',
+        )
+
+
+def _header(file: str) -> tuple[str, tuple[str, ...]]:
+    """The delimiter that splits the header line into the most names, and the names."""
+    with io.TextIOWrapper(_opened(file), encoding="utf-8-sig", newline="") as text:
+        readings = []
+        for delimiter in _DELIMITERS:
+            text.seek(0)
+            try:
+                names = next(csv.reader(text, delimiter=delimiter), [])
+            except csv.Error:  # its text may quote the file, so it is not passed on
+                raise SourceError(
+                    "The header line of the CSV file cannot be read.",
+                    remedy=f"Each column name may have at most {csv.field_size_limit():,} characters.",
+                ) from None
+            readings.append((delimiter, tuple(names)))
+    return max(readings, key=lambda reading: len(reading[1]))
+
+
+def declared_columns(file: str) -> list[tuple[str, str]]:
+    """The names and types of a file's columns, as it declares them; a header line has only names."""
+    if file.lower().endswith(".parquet"):
+        import pyarrow.parquet as parquet
+
+        schema = parquet.read_schema(file)
+        return [(field.name, str(field.type)) for field in schema]
+    return [(name, "") for name in _header(file)[1]]
+
+
+def _has_quotes(file: str) -> bool:
+    with _opened(file) as content:
+        return any(b'"' in chunk for chunk in iter(lambda: content.read(_CHUNK), b""))
+
+
+def _opened(file: str) -> Any:
+    """Opens a file as bytes, decompressed if its name says so."""
+    return gzip.open(file) if file.lower().endswith(".gz") else open(file, "rb")
+
+
+def open_json_lines(connection: duckdb.DuckDBPyConnection, files: Sequence[str]) -> duckdb.DuckDBPyRelation:
+    """A lazy relation over files of one JSON object per line; all columns are text.
+
+    The first line names the columns, as the header of a CSV file does, because DuckDB would infer names and
+    types from the rows. A key that a later line lacks is NULL there. A key that the first line lacks is not
+    read.
+    """
+    names = list(_first_object(files[0]))
+    if not names:
+        raise SourceError(
+            f"{files[0]} does not begin with a JSON object.",
+            remedy="Write one object per line. The first one must have every key, with null where there is "
+            "no value.",
+        )
+    listed = ", ".join(_text(glob.escape(file)) for file in files)
+    columns = ", ".join(f"json_extract_string(json, {_pointer(name)}) AS {_quoted(name)}" for name in names)
+    return connection.sql(f"SELECT {columns} FROM read_ndjson_objects([{listed}])")
+
+
+def open_arrow(files: Sequence[str]) -> Dataset | pa.Table:
+    """The rows of Feather or Arrow IPC files, read batch by batch. IPC streams are read at once."""
+    import pyarrow as pa
+    from pyarrow import dataset
+
+    schemas = [_arrow_schema(file) for file in files]
+    if not all(schema.equals(schemas[0][0]) for schema, _ in schemas):
+        raise SourceError(
+            f"The {len(files)} Arrow files have different columns or types.",
+            remedy="Give them the same columns with the same types.",
+        )
+    if all(has_batches for _, has_batches in schemas):
+        return dataset.dataset(list(files), format="ipc", schema=schemas[0][0])
+    return pa.concat_tables(map(_arrow_table, files))
+
+
+def _arrow_schema(file: str) -> tuple[pa.Schema, bool]:
+    """The schema of a file, and whether its batches can be read one by one, in any order."""
+    import pyarrow as pa
+
+    with pa.OSFile(file, "rb") as opened:
+        try:
+            return pa.ipc.open_file(opened).schema, True
+        except pa.ArrowInvalid:
+            opened.seek(0)
+            return pa.ipc.open_stream(opened).schema, False
+
+
+def _arrow_table(file: str) -> pa.Table:
+    import pyarrow as pa
+
+    with pa.memory_map(file) as mapped:
+        try:
+            return pa.ipc.open_file(mapped).read_all()
+        except pa.ArrowInvalid:
+            mapped.seek(0)
+            return pa.ipc.open_stream(mapped).read_all()
+
+
+def _first_object(file: str) -> dict[str, object]:
+    with (
+        gzip.open(file, "rt", encoding="utf-8-sig")
+        if file.lower().endswith(".gz")
+        else open(file, encoding="utf-8-sig") as lines
+    ):
+        line = next((line for line in lines if line.strip()), "")
+    try:
+        first = json.loads(line)
+    except ValueError:
+        first = None
+    return first if isinstance(first, dict) else {}
+
+
+def _pointer(name: str) -> str:
+    """A JSON pointer to a key of the object (RFC 6901)."""
+    return _text("/" + name.replace("~", "~0").replace("/", "~1"))
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+# -- The dialect -------------------------------------------------------------------------------------------
+#
+# DuckDB's SQL. TRY_CAST gives NULL instead of an error, so the source's types hardly matter.
+
+_WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+_TEXT = ("VARCHAR", "ENUM", "UUID")
+_EXACT_DIGITS = 15
+
+
+class DuckDBDialect(Dialect):
+    """DuckDB's SQL. With a connection, codes of declared values are looked up in enums created there."""
+
+    name = "duckdb"
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection | None = None) -> None:
+        self._connection = connection
+        self._enums = count()
+
+    def placeholder(self, number: int) -> str:
+        return f"${number}"
+
+    def code_type(self, size: int) -> str:
+        return "UTINYINT" if size < 2**8 else "USMALLINT" if size < 2**16 else "UINTEGER"
+
+    def array(self, values: Sequence[Any], parameters: Parameters) -> str:
+        kind = self.type_of(values[0]) if values else self.text
+        return f"{self.placeholder(parameters.bind(list(values)))}::{kind}[]"
+
+    def element(self, array: str, place: str) -> str:
+        return f"list_extract({array}, {place})"
+
+    def number(self, source: str, kind: Kind) -> str:
+        # Casting a long decimal directly to a double would round twice.
+        operand = f"CAST({source} AS VARCHAR)" if kind == "long decimal" else source
+        return f"CAST(TRY_CAST({operand} AS DOUBLE) AS DOUBLE)"
+
+    def whole(self, source: str, kind: Kind) -> str:
+        if kind == "whole":
+            return f"TRY_CAST({source} AS BIGINT)"
+        number = source if kind in ("decimal", "long decimal") else f"TRY_CAST({source} AS DOUBLE)"
+        return f"CASE WHEN {number} = trunc({number}) THEN TRY_CAST({source} AS BIGINT) END"
+
+    def truth(self, source: str, kind: Kind) -> str:
+        # 2 is neither true nor false, but a cast would make it true.
+        fits = f"COALESCE(TRY_CAST({source} AS DOUBLE) IN (0, 1), TRUE)"
+        return f"CASE WHEN {fits} THEN TRY_CAST({source} AS BOOLEAN) END"
+
+    def text_of(self, source: str, kind: Kind) -> str:
+        return f"CAST({source} AS VARCHAR)"
+
+    def exact_text(self, source: str, kind: Kind) -> str:
+        # A cast keeps the collation, which could make two persons, or two values, equal.
+        return f"decode(encode({self.text_of(source, kind)}))"
+
+    def valid_text(self, text: str) -> str:
+        return f"TRY({text})"
+
+    def micros(self, source: str, kind: Kind, zone: str) -> str:
+        return f"epoch_us({self._moment(source, kind, zone)})"
+
+    def _moment(self, source: str, kind: Kind, zone: str) -> str:
+        # The zone's name is safe to insert: Python knows it, and it has no quotation mark.
+        local = f"TRY(timezone('{zone}', TRY_CAST({source} AS TIMESTAMPTZ)))"
+        moment = f"TRY_CAST({source} AS TIMESTAMP)"
+        if kind == "zoned":
+            moment = local
+        elif kind not in ("date", "timestamp"):
+            offset = "':[0-9]{2}.*([+-][0-9]{2}(:?[0-9]{2})?|Z)$'"
+            has_offset = f"regexp_matches(CAST({source} AS VARCHAR), {offset})"
+            moment = f"CASE WHEN {has_offset} THEN {local} ELSE {moment} END"
+        return f"CASE WHEN isfinite({moment}) THEN {moment} END"
+
+    def code(self, key: str, codes: Mapping[Any, int], parameters: Parameters) -> str:
+        texts = [str(value) for value in codes]
+        text = key if all(isinstance(value, str) for value in codes) else f"CAST({key} AS VARCHAR)"
+        place = self._place(text, texts, parameters)
+        numbers = list(codes.values())
+        return place if numbers == [*range(1, len(codes) + 1)] else f"list_extract({numbers}, {place})"
+
+    def _place(self, text: str, texts: list[str], parameters: Parameters) -> str:
+        if self._connection is None:
+            return f"list_position({self.array(texts, parameters)}, {text})"
+        enum = f"domain_{next(self._enums)}"
+        # Declared values are sent as data, not as SQL text. No row has the random first value, which is code
+        # 0.
+        self._connection.execute(
+            f"CREATE TYPE {enum} AS ENUM (SELECT value FROM "
+            "(SELECT unnest(CAST(? AS VARCHAR[])) AS value, unnest(range(?)) AS code) ORDER BY code)",
+            [[secrets.token_hex(16), *texts], len(texts) + 1],
+        )
+        # Nothing may wrap this, so that DuckDB computes it only once per value of a Parquet file's
+        # dictionary.
+        return f"enum_code(TRY_CAST({text} AS {enum}))"
+
+    def integer(self, number: str) -> str:
+        # TRY_CAST even inside a CASE: DuckDB also casts the dictionary values that the CASE would leave out.
+        return f"TRY_CAST({number} AS INTEGER)"
+
+    def person(self, text: str) -> str:
+        return f"md5_number({text})"
+
+    def like(self, text: str, pattern: str, ignores_case: bool) -> str:
+        return f"({text} {'ILIKE' if ignores_case else 'LIKE'} {pattern})"
+
+    def half_even(self, number: str) -> str:
+        return f"TRY_CAST(TRY_CAST({number} AS DOUBLE) AS BIGINT)"
+
+    def cast(self, value: str, target: str, kind: str) -> str:
+        return f"TRY_CAST({value} AS {target})"
+
+    def timestamp(self, micros: str) -> str:
+        return f"make_timestamp(TRY_CAST({micros} AS BIGINT))"
+
+    def span_number(self, moment: str, micros: int) -> str:
+        return f"(epoch_us(CAST({moment} AS TIMESTAMP)) // {micros})"
+
+
+def kind_of(type_name: str) -> Kind:
+    """The kind of values that a DuckDB type holds."""
+    plain = type_name.removeprefix("U") if type_name != "UUID" else type_name
+    if type_name.strip('"') == "NULL":
+        return "nothing"
+    if type_name.endswith("]"):
+        return "other"
+    if plain.startswith(_WHOLE):
+        return "whole"
+    if plain.startswith("DECIMAL"):
+        return "decimal" if int(plain[8:].partition(",")[0]) <= _EXACT_DIGITS else "long decimal"
+    if plain.startswith(("FLOAT", "DOUBLE")):
+        return "float"
+    if plain.startswith("TIMESTAMP"):
+        return "zoned" if plain == "TIMESTAMP WITH TIME ZONE" else "timestamp"
+    kinds: dict[str, Kind] = {"BOOLEAN": "boolean", "DATE": "date"}
+    return "text" if plain.startswith(_TEXT) else kinds.get(type_name, "other")
+
+
+def words_of(type_name: str) -> str:
+    """The kind of values that a DuckDB type holds, in words."""
+    kind = kind_of(type_name)
+    if type_name.endswith("]"):
+        return "lists"
+    return f"values of type {type_name.partition('(')[0].lower()}" if kind == "other" else WORDS[kind]
+
+
+# -- Sources -----------------------------------------------------------------------------------------------
+#
+# Opens a curator's source in DuckDB: files, databases, DataFrames, Arrow tables.
+#
+# Errors of DuckDB, Arrow and pandas can quote values, so none of their text is passed on.
 
 _FILE_NAMES = {
     "parquet": "Parquet",
@@ -267,3 +626,112 @@ def quiet(replacement: SourceError | InternalError, only: type[Exception] = Exce
         finally:
             # Inside a `with`, Python attaches the original error even here, and a traceback would print it.
             replacement.__context__ = None
+
+
+# -- Public tables -----------------------------------------------------------------------------------------
+#
+# Reads a schema's public dimension tables. Their values are public, so types may be inferred from them.
+
+LARGEST_PUBLIC_TABLE = 100_000  # rows
+_WHOLE_NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})")  # 007 is a code, not a number
+_NUMBER = re.compile(r"[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+
+
+def with_public_tables(
+    schema: Schema, folder: Path, replacements: Mapping[str, object] | None = None
+) -> Schema:
+    """The schema with the columns of its public tables. `replacements` are used in place of declared sources.
+
+    A table whose key column must still be discovered is read after the discovery. The returned schema looks
+    for the files of private tables in `folder`.
+    """
+    unknown = [name for name in replacements or {} if name not in {**schema.tables, **schema.private}]
+    if unknown:
+        raise SchemaError(
+            f"The schema does not declare a table {unknown[0]!r}.",
+            remedy=f'Add [tables.{unknown[0]}] with key = "..." and public = true.',
+        )
+    schema = schema.with_private_in(folder)
+    ready = [name for name in schema.unread_tables if not schema.awaited_by(name)]
+    if not ready:
+        return schema
+    contents = {name: _rows(schema, name, folder, replacements or {}) for name in ready}
+    return schema.with_public(contents)
+
+
+def _rows(schema: Schema, name: str, folder: Path, replacements: Mapping[str, object]) -> PublicRows:
+    source = replacements.get(name)
+    if source is None:
+        declared = schema.tables[name].source
+        if declared is None:
+            raise SchemaError(
+                f"tables.{name}.source is missing.",
+                remedy=f'Set it to the table\'s file or address, or pass tables={{"{name}": DataFrame}} to '
+                "connect.",
+            )
+        source = folder / declared
+    return _read(name, source, schema.tables[name].key)
+
+
+def _read(name: str, source: object, key: str) -> PublicRows:
+
+    connection = open_connection()
+    unreadable = SourceError(
+        f"The public table {name} could not be read completely.", remedy="Is the file damaged?"
+    )
+    with closing(connection), quiet(unreadable):
+        opened = open_source(connection, source, name)
+        opened.check_rows()
+        rows = opened.relation.limit(LARGEST_PUBLIC_TABLE + 1).to_arrow_table()
+        if rows.num_rows > LARGEST_PUBLIC_TABLE:
+            raise SchemaError(
+                f"tables.{name}: has more than {LARGEST_PUBLIC_TABLE:,} rows.",
+                remedy="Use a smaller table that has only the declared keys.",
+            )
+        return {
+            column: _typed(
+                rows.column(column).to_pylist(), is_text=column in opened.untyped and column != key
+            )
+            for column in rows.column_names
+        }
+
+
+def _typed(values: list[Any], *, is_text: bool) -> list[Any]:
+    """Values in the types of expressions. Texts that are all numbers, dates or true/false are converted."""
+    plain = [_plain(value) for value in values]
+    if not is_text:
+        return plain
+    texts = [value for value in plain if value is not None]
+    for read in (_whole, _number, _boolean, _date):
+        if texts and all(read(text) is not None for text in texts):
+            return [None if value is None else read(value) for value in plain]
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        value = float(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.isoformat()
+    is_known = value is None or isinstance(value, str | bool | int | date)
+    return value if is_known else str(value)
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if _WHOLE_NUMBER.fullmatch(text) else None
+
+
+def _number(text: str) -> float | None:
+    number = float(text) if _NUMBER.fullmatch(text) else math.nan
+    return number if math.isfinite(number) else None
+
+
+def _boolean(text: str) -> bool | None:
+    return {"true": True, "false": False}.get(text.lower())
+
+
+def _date(text: str) -> date | None:
+    read = read_dates([text])
+    return None if read is None else read[0]

@@ -26,10 +26,10 @@ from typing import Any, Literal
 
 import duckdb
 
-from dpxplain.engines.source_state import FileSource, file_states, settled_state
+from dpxplain.engines.sources import FileSource, file_states, settled_state
 from dpxplain.errors import SchemaError, SourceError
+from dpxplain.model.caching import bytes_of
 from dpxplain.model.column import Column
-from dpxplain.model.memory_limit import bytes_of
 from dpxplain.model.schema import Schema
 from dpxplain.sql.encoded_names import CONDENSED, ENCODED
 from dpxplain.sql.render import condensed_columns

@@ -14,13 +14,12 @@ from datetime import date, datetime
 from types import MappingProxyType
 from typing import Any
 
-from dpxplain.engines.dialect import MOMENTS, WORDS, Dialect, Kind, nearest
-from dpxplain.engines.expression_sql import ExpressionSQL
+from dpxplain.engines.dialect import MOMENTS, WORDS, Dialect, ExpressionSQL, Kind, nearest
 from dpxplain.errors import SchemaError
-from dpxplain.model.dates import micros, position
-from dpxplain.model.derived_column import expression_of
+from dpxplain.model.column import Column, DomainValue, micros, position
+from dpxplain.model.derivation import expression_of
 from dpxplain.model.expression import Reference, read_expression
-from dpxplain.model.schema import Column, DomainValue, Schema
+from dpxplain.model.schema import Schema
 from dpxplain.sql.encoded_names import (
     PERSON,
     UNIT,

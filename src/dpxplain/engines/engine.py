@@ -10,20 +10,20 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:  # only for annotations; some of these modules import NumPy
+    from dpxplain.model.column import ValueCounts
     from dpxplain.model.confidential import Confidential, ContentDigest
-    from dpxplain.model.grouped_pass import AnyGrouped
+    from dpxplain.model.groups import AnyGrouped
     from dpxplain.model.query import Query
     from dpxplain.model.schema import Schema
     from dpxplain.model.schema_fit import FitCounts, FitQuestion
-    from dpxplain.model.unknown_column import ValueCounts
 
-__all__ = ["Engine", "JoinedEngines", "Recognised", "Source"]
+__all__ = ["Engine", "JoinedEngines", "Recognised"]
 
 Recognised = Callable[[str], bool]
 """Whether files in this state (path, size, times) were read in full before and had the right content."""
 
 
-class Source(Protocol):
+class DataSource(Protocol):
     """The source of one open data set."""
 
     def check_readable(self) -> None:
@@ -75,7 +75,7 @@ class Engine(Protocol):
     """Whether others may change the engine's table, or the rights to it, between two passes."""
 
     @property
-    def source(self) -> Source:
+    def source(self) -> DataSource:
         """The source that was read; it can tell whether it has changed."""
         ...
 

@@ -1,13 +1,10 @@
-"""Opens the data of a schema: chooses the engine for each source, and joins private tables when a query asks
-for them. Only this module knows all engines.
-
-Engines are imported when a source needs them, because their drivers may be slow to import or not installed.
-"""
+"""Opens the data of a schema with the right engine, and reads the columns of tables in databases."""
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -15,11 +12,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from dpxplain.engines.engine import Engine, Recognised, Source
-from dpxplain.engines.source_kinds import is_path, is_spark, local_files, source_files
-from dpxplain.engines.source_state import FileSource, LiveTable, PrivateSources
-from dpxplain.errors import BadRequest, SchemaError
-from dpxplain.model.schema import Schema, is_database
+from dpxplain.engines.engine import DataSource, Engine, Recognised
+from dpxplain.engines.sources import (
+    FileSource,
+    LiveTable,
+    PrivateSources,
+    is_path,
+    is_spark,
+    local_files,
+    source_files,
+)
+from dpxplain.errors import BadRequest, SchemaError, SourceError
+from dpxplain.model.schema import Schema, holds_password, is_database
 from dpxplain.model.schema_fit import SourceFigures
 
 if TYPE_CHECKING:
@@ -54,7 +58,7 @@ def open_engine(
     A rehearsed engine of joined tables reads no row.
     """
     if not _is_elsewhere(source) and schema.joined:
-        from dpxplain.engines.duckdb_join import DuckDBJoinEngine
+        from dpxplain.engines.duckdb import DuckDBJoinEngine
 
         tables = {schema.table.name: source, **others}
         return DuckDBJoinEngine(tables, schema, memory=options.memory, rehearsed=rehearsed)
@@ -141,11 +145,13 @@ def lasting(source: object) -> object:
     return lasting_table(source)
 
 
-def combined_source(own: Source, source: object, schema: Schema, others: Mapping[str, object]) -> Source:
+def combined_source(
+    own: DataSource, source: object, schema: Schema, others: Mapping[str, object]
+) -> DataSource:
     """The source to watch for changes: the data set's own, or all private tables together."""
     if not others:
         return own
-    described: dict[str, Source] = {}
+    described: dict[str, DataSource] = {}
     for name, other in others.items():
         if _is_elsewhere(source):
             table = (schema.private[name].source or "").partition("::")[2]
@@ -159,13 +165,13 @@ def combined_source(own: Source, source: object, schema: Schema, others: Mapping
 def check_joinable(source: object, schema: Schema, others: Mapping[str, object]) -> None:
     """Raises if private tables cannot be joined. A database's tables are checked on connecting instead."""
     if others and not _is_elsewhere(source):
-        from dpxplain.engines.duckdb_join import check_tables
+        from dpxplain.engines.duckdb import check_tables
 
         check_tables({schema.table.name: source, **others}, schema)
 
 
-def _described(name: str, source: object) -> Source:
-    from dpxplain.engines.duckdb_join import digested_source
+def _described(name: str, source: object) -> DataSource:
+    from dpxplain.engines.duckdb import digested_source
 
     files = local_files(source)
     if files is not None:
@@ -176,17 +182,17 @@ def _described(name: str, source: object) -> Source:
 def source_figures(source: object, schema: Schema, *, memory: str | None = None) -> SourceFigures:
     """Exact figures of how a source's rows fit the declarations: for the curator, NOT private."""
     if not _is_elsewhere(source):
-        from dpxplain.engines.duckdb_check import duckdb_figures
+        from dpxplain.engines.duckdb_profile import duckdb_figures
 
         return duckdb_figures(source, schema, memory=memory)
     with closing(_database_engine(source, schema)) as engine:
         return engine.figures()
 
 
-def source_state(source: str | Path | Sequence[str | Path], schema: Schema) -> Source | None:
+def source_state(source: str | Path | Sequence[str | Path], schema: Schema) -> DataSource | None:
     """The state of a source, which tells without opening it whether it changed; None if it is gone."""
     if is_database(source):
-        own: Source = _database_engine(source, schema).source
+        own: DataSource = _database_engine(source, schema).source
     else:
         files = FileSource(source)
         if not files.exists:
@@ -217,12 +223,12 @@ def database_identities(source: str, parts: Mapping[str, Schema]) -> list[Hashab
     A PostgreSQL table named without a schema is assumed to be in `public`, the default.
     """
     if is_spark(source):
-        from dpxplain.engines.spark_source import place_of
+        from dpxplain.engines.spark import place_of
 
         first, *others = parts.values()
         named = [(source, first), *((part.table.source or "", part) for part in others)]
         return [(place_of(at, part.table.name), source.partition("::")[0]) for at, part in named]
-    from dpxplain.engines.postgres_source import PostgresAddress
+    from dpxplain.engines.postgres_engine import PostgresAddress
 
     addresses = PostgresAddress.of_all(source, parts)
     full = [a if "." in a.table else replace(a, table=f"public.{a.table}") for a in addresses]
@@ -233,7 +239,7 @@ def is_listed(source: str, schema: Schema, addresses: Sequence[str]) -> bool:
     """Whether a table is in one of the listed databases, reached by the same address."""
     if is_spark(source):
         return source.partition("::")[0] in addresses
-    from dpxplain.engines.postgres_source import PostgresAddress
+    from dpxplain.engines.postgres_engine import PostgresAddress
 
     conninfo = PostgresAddress.of(source, schema).conninfo
     return any(PostgresAddress.of(address, schema).conninfo == conninfo for address in addresses)
@@ -297,7 +303,7 @@ class OpenedTables:
         self._lock = threading.Lock()
         self.engine = engine or open_engine(own, schema, options, others)
         try:
-            self.source: Source = combined_source(self.engine.source, source, schema, others)
+            self.source: DataSource = combined_source(self.engine.source, source, schema, others)
             check_joinable(own, schema, others)
         except BaseException:
             self.engine.close()
@@ -335,3 +341,140 @@ class OpenedTables:
             engine.close()
             raise
         return engine
+
+
+# -- Catalogs ----------------------------------------------------------------------------------------------
+#
+# Reads the columns of a table from a database's catalog: names and types, never a value of a row.
+
+_KINDS = {
+    "numbers": r"(small|big|tiny)?int(eger)?\b|short|long|byte|numeric|decimal|real|double|float",
+    "text": r"text|string|character|varchar|char|citext|uuid|bpchar|name\b|USER-DEFINED",
+    "true or false": r"bool",
+    "dates": r"date|timestamp",
+}
+_WHOLE = re.compile(r"(small|big|tiny)?int(eger)?\b|short|long|byte", re.IGNORECASE)
+_SYSTEM = ("pg_catalog", "information_schema")
+
+
+@dataclass(frozen=True)
+class CatalogColumn:
+    """One column: the kind of values that its type holds, or the type's name if it cannot be declared."""
+
+    name: str
+    type_name: str
+    nullable: bool = True
+
+    @property
+    def kind(self) -> str:
+        kinds = (
+            kind for kind, types in _KINDS.items() if re.match(types, self.type_name.strip(), re.IGNORECASE)
+        )
+        return next(kinds, self.type_name)
+
+    @property
+    def whole(self) -> bool:
+        return _WHOLE.match(self.type_name.strip()) is not None
+
+
+@dataclass(frozen=True)
+class CatalogTable:
+    """A table and where it is, without secrets."""
+
+    name: str
+    source: str
+    columns: tuple[CatalogColumn, ...]
+
+
+def is_catalog(source: str) -> bool:
+    """Whether a source is a database whose catalog can be read.
+
+    >>> is_catalog("postgresql://host/db"), is_catalog("sc://host::people"), is_catalog("people.csv")
+    (True, True, False)
+    """
+    return is_database(source)
+
+
+def read_catalog(source: str) -> tuple[CatalogTable, str]:
+    """The table at an address, and the catalog that describes it, in words."""
+    if is_spark(source):
+        return spark_table(source), "the catalog of Spark"
+    return postgres_catalog(source), "the catalog of a PostgreSQL database"
+
+
+def spark_table(source: str) -> CatalogTable:
+    """The table of `sc://host:15002::database.table` or `spark://host:7077::table`. Reads no row."""
+    from dpxplain.engines.spark import open_spark
+
+    if holds_password(source):
+        raise SourceError(
+            "The address must not contain a token.",
+            remedy="Remove the token: the address will be stored in the schema, which is public.",
+        )
+    _, _, table = source.partition("::")
+    if not table:
+        raise SourceError("The address names no table.", remedy=f"Write {source}::database.table.")
+    with closing(open_spark(source, table)) as opened:
+        return spark_catalog(opened.fields, table.rpartition(".")[2], source)
+
+
+def postgres_catalog(source: str) -> CatalogTable:
+    """The table of `postgresql://user@host/database::schema.table`, from information_schema alone."""
+    import psycopg
+
+    if holds_password(source):
+        raise SourceError(
+            "The address must not contain a password.",
+            remedy="Remove it, and set PGPASSWORD or PGPASSFILE, or use a service file.",
+        )
+    address, mark, table_name = source.rpartition("::")
+    address, table_name = (address, table_name) if mark else (source, "")
+    failed = SourceError(
+        "The database cannot be reached.",
+        remedy="Check the address, and set PGPASSWORD if it needs a password.",
+    )
+    try:
+        connection = psycopg.connect(address, connect_timeout=10, options="-c statement_timeout=30000")
+    except (psycopg.Error, UnicodeError):
+        connection = None
+    if connection is None:
+        raise failed  # outside the handler, because the driver's text repeats the address
+    with closing(connection):
+        connection.read_only = True
+        tables = connection.execute(
+            "SELECT table_schema, table_name FROM information_schema.tables "
+            "WHERE table_schema <> ALL(%s) ORDER BY 1, 2",
+            [list(_SYSTEM)],
+        ).fetchall()
+        schema, table = _chosen([(str(a), str(b)) for a, b in tables], table_name)
+        rows = connection.execute(
+            "SELECT column_name, data_type, is_nullable FROM information_schema.columns "
+            "WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
+            [schema, table],
+        ).fetchall()
+    columns = tuple(CatalogColumn(str(name), str(kind), nullable == "YES") for name, kind, nullable in rows)
+    return CatalogTable(table, f"{address}::{schema}.{table}", columns)
+
+
+def spark_catalog(fields: Iterable[Any], name: str, source: str = "") -> CatalogTable:
+    """The table of a Spark DataFrame's `.schema.fields`; uses only names, types and nullability."""
+    columns = tuple(
+        CatalogColumn(str(part.name), str(part.dataType.simpleString()), bool(part.nullable))
+        for part in fields
+    )
+    return CatalogTable(name, source, columns)
+
+
+def _chosen(tables: list[tuple[str, str]], table_name: str) -> tuple[str, str]:
+    matching = [pair for pair in tables if table_name in (pair[1], ".".join(pair))] if table_name else tables
+    if len(matching) == 1:
+        return matching[0]
+    problem = (
+        f"There is no single table {table_name}." if table_name else f"The database has {len(tables)} tables."
+    )
+    raise SourceError(problem, remedy=f"Name one as address::schema.table. The tables are: {_some(tables)}.")
+
+
+def _some(tables: Iterable[tuple[str, str]], most: int = 20) -> str:
+    names = [".".join(pair) for pair in tables]
+    return ", ".join(names[:most]) + (" and more" if len(names) > most else "") or "none"

@@ -1,26 +1,165 @@
-"""Influence functions that an analyst supplies, whose sensitivity is unknown or too large to be useful.
-
-Each comes with bounds of the influences after d rows are added or removed; mechanisms then work on distances
-in rows (paper, appendix on arbitrary influence functions). docs/proofs/custom-influence.md says which
-condition the bounds must meet and why the paper's is not enough. A formula on ranges meets it.
-"""
+"""Influence functions that an analyst supplies, whose sensitivity is unknown or too large to be useful."""
 
 from __future__ import annotations
 
+import dis
+import functools
+import hashlib
+import json
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Protocol
+import sys
+import sysconfig
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, fields, is_dataclass
+from decimal import Decimal
+from fractions import Fraction
+from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpxplain.explanation.cells import IntArray
-from dpxplain.explanation.code_identity import code_identity
-from dpxplain.explanation.influence import FloatArray, QuestionCells
+from dpxplain.errors import ExplanationError
+from dpxplain.explanation.influence import QuestionCells
+from dpxplain.model.arrays import FloatArray, IntArray
 from dpxplain.model.cancellation import checking
-from dpxplain.model.contrast import Contrast
+from dpxplain.model.groups import Contrast
 from dpxplain.model.schema import AggregateKind
+from dpxplain.privacy.mechanisms.ranking import Envelope
+from dpxplain.privacy.mechanisms.samplers import FamilyScores
+
+# -- The identity of a function ----------------------------------------------------------------------------
+#
+# A hash of an analyst's influence function: its code and every value the code computes with.
+#
+# It is part of a request's identity, so that a changed function is never answered with the release of the old
+# one. A function that uses a value which cannot be serialised is refused.
+
+_METHODS = ("refusal", "influence", "bounds")
+_INTERNAL = ("_abc_impl", "_is_protocol", "_is_runtime_protocol")  # what typing adds to a class
+_INSTALLED = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
+
+
+def code_identity(influence: object) -> str:
+    """A hash, equal for influences with the same code, closures, defaults, globals and attributes."""
+    serialiser = _Serialiser()
+    methods = [serialiser.json(getattr(type(influence), name, None)) for name in _METHODS]
+    content = [methods, serialiser.json(_state(influence))]
+    if helpers := _class_attributes(type(influence)):
+        content.append(serialiser.json(helpers))
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def _class_attributes(kind: type) -> dict[str, Any]:
+    """Constants and helper methods of the analyst's own classes, base classes included."""
+    return {
+        f"{base.__qualname__}.{name}": value
+        for base in kind.__mro__
+        if not _is_installed(base.__module__, getattr(sys.modules.get(base.__module__), "__file__", None))
+        for name, value in vars(base).items()
+        if name not in _INTERNAL
+        and not (name.startswith("__") and name.endswith("__") and name != "__call__")
+        if not isinstance(value, MemberDescriptorType)
+    }
+
+
+def _is_installed(module: str, file: str | None) -> bool:
+    """Whether code belongs to Python, an installed package or this library; its name then identifies it."""
+    return module == "builtins" or module.startswith("dpxplain.") or (file or "").startswith(_INSTALLED)
+
+
+def _state(value: Any) -> dict[str, Any]:
+    names = [part.name for part in fields(value)] if is_dataclass(value) else []
+    return {name: getattr(value, name) for name in names} | dict(getattr(value, "__dict__", {}))
+
+
+class _Serialiser:
+    """Turns values into JSON; a function that refers to itself is written once and then by its number."""
+
+    def __init__(self) -> None:
+        self._functions: list[Any] = []
+
+    def json(self, value: Any) -> Any:
+        kind = type(value)
+        if value is None or kind in (bool, int, float, complex, str, bytes, Fraction, Decimal, range):
+            return [kind.__name__, repr(value)]
+        if kind in (tuple, list):
+            return [kind.__name__, self._all(value)]
+        if kind in (set, frozenset):
+            return [kind.__name__, sorted(self._all(value), key=json.dumps)]
+        if kind is dict:
+            return ["dict", self._all(value.items())]
+        if isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:
+            return ["array", value.dtype.str, list(value.shape), hashlib.sha256(value.tobytes()).hexdigest()]
+        if isinstance(value, CodeType):
+            return [
+                "code",
+                value.co_code.hex(),
+                value.co_exceptiontable.hex(),
+                self._all(value.co_consts),
+            ] + [list(names) for names in (value.co_names, value.co_varnames, value.co_freevars)]
+        if isinstance(value, FunctionType):
+            return self._function(value)
+        if isinstance(value, MethodType):
+            return ["method", self.json(value.__func__), self.json(value.__self__)]
+        if isinstance(value, staticmethod | classmethod):
+            return [kind.__name__, self.json(value.__func__)]
+        if isinstance(value, property | functools.cached_property):
+            return ["property", self.json(value.fget if isinstance(value, property) else value.func)]
+        if isinstance(value, functools.partial):
+            return ["partial", self.json(value.func), self.json(value.args), self.json(value.keywords)]
+        if isinstance(value, ModuleType | type | BuiltinFunctionType | np.ufunc):
+            return ["name", getattr(value, "__module__", ""), getattr(value, "__qualname__", value.__name__)]
+        if is_dataclass(value):
+            return [kind.__module__, kind.__qualname__, self.json(_state(value))]
+        raise ExplanationError(
+            f"An influence function must not use a {kind.__name__}: DPXPlain could not detect changes to it.",
+            remedy="Use only numbers, strings, lists, arrays and functions.",
+        )
+
+    def _all(self, values: Iterable[Any]) -> list[Any]:
+        return [self.json(value) for value in values]
+
+    def _function(self, function: FunctionType) -> Any:
+        code, closure = function.__code__, function.__closure__ or ()
+        if _is_installed(function.__module__, code.co_filename):
+            return ["name", function.__module__, function.__qualname__]
+        if function in self._functions:
+            return ["again", self._functions.index(function)]
+        self._functions.append(function)
+        used_globals = {
+            name: function.__globals__[name] for name in _globals(code) if name in function.__globals__
+        }
+        return [
+            "function",
+            self.json(code),
+            self._all((function.__defaults__, function.__kwdefaults__)),
+            self._all(_content(cell) for cell in closure),
+            self.json(used_globals),
+        ]
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # a variable that has no value yet
+        return None
+
+
+def _globals(code: CodeType) -> list[str]:
+    """The global names that the code reads, inner functions included."""
+    read = {i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    inner = (name for part in code.co_consts if isinstance(part, CodeType) for name in _globals(part))
+    return sorted({*read, *inner})
+
+
+# -- Influence functions -----------------------------------------------------------------------------------
+#
+# Influence functions that an analyst supplies, whose sensitivity is unknown or too large to be useful.
+#
+# Each comes with bounds of the influences after d rows are added or removed; mechanisms then work on
+# distances in rows (paper, appendix on arbitrary influence functions). docs/proofs/custom-influence.md says
+# which condition the bounds must meet and why the paper's is not enough. A formula on ranges meets it.
 
 
 def thresholds(smallest: float = 1e-4, largest: float = 1e4, per_sign: int = 4095) -> tuple[float, ...]:
@@ -364,3 +503,83 @@ def _part(cells: QuestionCells, part: slice) -> QuestionCells:
         cells.predicate_count[:, part],
         cells.predicate_total[:, part],
     )
+
+
+# -- Distances ---------------------------------------------------------------------------------------------
+#
+# Distances in rows, used to select and rank predicates by a custom influence; their sensitivity is 1.
+#
+# At distance d a predicate's rank lies between b(p, d), one more than the predicates certainly above it, and
+# B(p, d), the predicates not certainly below it. One row shifts both by at most one step of d, so every
+# "least d at which …" has sensitivity 1 (docs/proofs/custom-influence.md). Predicates that no row satisfies
+# all have the same bounds, so one column stands for them.
+
+
+def selection_scores(
+    influence: CustomInfluence, cells: QuestionCells, k: int, size: int, reach: int
+) -> FamilyScores:
+    """Scores: how many rows must change before a predicate leaves the top k; negative, before it enters.
+
+    Scores are relative to that of idle predicates, because adding a constant to all changes no choice.
+    """
+    idle = size - len(cells.active)
+    safe = np.zeros(len(cells.active) + 1, dtype=np.int64)  # least d at which B(p, d) > k
+    away = np.zeros_like(safe)  # least d at which b(p, d) ≤ k
+    for low, high in widening(influence, with_idle(cells), reach):
+        safe += low > _nth_highest(high, idle, k + 1)
+        away += high < _nth_highest(low, idle, k)
+    # The first row that pushes p out may carry it straight to the other side, hence the −1.
+    scores = np.maximum(safe - 1, 0) - away
+    return FamilyScores(cells.active, scores[:-1] - scores[-1], size)
+
+
+def rank_envelopes(
+    influence: CustomInfluence, cells: QuestionCells, chosen: list[int], size: int, reach: int
+) -> list[Envelope]:
+    """b(p, d) and B(p, d) of the chosen predicates, for every d below `reach`."""
+    idle, at = size - len(cells.active), _columns(cells, chosen)
+    lowest, highest = np.empty((2, reach, len(chosen)), dtype=np.int64)
+    for d, (low, high) in enumerate(widening(influence, with_idle(cells), reach)):
+        listed_low, listed_high = np.sort(low[:-1]), np.sort(high[:-1])
+        above = len(listed_low) - np.searchsorted(listed_low, high[at], side="right")
+        below = np.searchsorted(listed_high, low[at], side="left")
+        lowest[d] = 1 + above + idle * (low[-1] > high[at])
+        highest[d] = size - below - idle * (high[-1] < low[at])
+    return [Envelope(b, B) for b, B in zip(lowest.T, highest.T, strict=True)]
+
+
+def influence_envelopes(
+    influence: CustomInfluence, cells: QuestionCells, chosen: list[int], reach: int
+) -> list[Envelope]:
+    """Positions of the chosen influences among the thresholds: position r is the r-th gap, from 1."""
+    at, ends = _columns(cells, chosen), np.array(influence.thresholds, dtype=np.float64)
+    lowest, highest = np.empty((2, reach, len(chosen)), dtype=np.int64)
+    for d, (low, high) in enumerate(widening(influence, _only(with_idle(cells), at), reach)):
+        lowest[d] = 1 + np.searchsorted(ends, low, side="right")
+        highest[d] = 1 + np.searchsorted(ends, high, side="right")
+    return [Envelope(b, B) for b, B in zip(lowest.T, highest.T, strict=True)]
+
+
+def between(influence: CustomInfluence, positions: tuple[int, int]) -> tuple[float, float]:
+    """The interval of influences that a range of positions means; infinite beyond the last threshold."""
+    ends = (-np.inf, *influence.thresholds, np.inf)
+    return float(ends[positions[0] - 1]), float(ends[positions[1]])
+
+
+def _columns(cells: QuestionCells, chosen: list[int]) -> IntArray:
+    """The column of each chosen predicate; idle ones have the last column."""
+    at = np.searchsorted(cells.active, chosen)
+    listed = np.append(cells.active, -1)[at] == chosen
+    return np.where(listed, at, len(cells.active))
+
+
+def _only(cells: QuestionCells, at: IntArray) -> QuestionCells:
+    return QuestionCells(
+        cells.active[at], cells.count, cells.total, cells.predicate_count[:, at], cells.predicate_total[:, at]
+    )
+
+
+def _nth_highest(values: FloatArray, idle: int, n: int) -> float:
+    """The n-th highest of the family; the last value counts `idle` times, of which at most n matter."""
+    family = np.append(values[:-1], np.full(min(idle, n), values[-1]))
+    return float(np.partition(family, len(family) - n)[len(family) - n])

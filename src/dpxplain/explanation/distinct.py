@@ -15,15 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpxplain.explanation.family import Conjunctions, Family, Listed
-from dpxplain.model.arrays import BoolArray, FloatArray
+from dpxplain.explanation.family import Conjunctions, Listed, PredicateFamily
+from dpxplain.model.arrays import BoolArray, FloatArray, IntArray
 from dpxplain.model.caching import cached_property
 from dpxplain.model.cancellation import check_stop, checking
-from dpxplain.model.grouped_pass import IntArray
-from dpxplain.model.predicate import FilterPredicate, Predicate
-from dpxplain.model.query import And, Filter, Not, Or
-from dpxplain.model.release import ExplanationLine, FoldedLine
-from dpxplain.privacy.marginals.boxes import simultaneous_quantile
+from dpxplain.model.query import And, Filter, FilterPredicate, Not, Or, Predicate
+from dpxplain.model.release import FoldedLine, ReleasedLine
+from dpxplain.privacy.marginals.estimates import simultaneous_quantile
 
 NEARLY_SAME = 0.9
 """Conditions are folded if at least this share of their rows is estimated to be common (Jaccard index)."""
@@ -52,7 +50,7 @@ class Overlap:
         return self.estimate >= NEARLY_SAME and self.low >= LEAST_SURE
 
 
-def is_folded_by_default(family: Family) -> bool:
+def is_folded_by_default(family: PredicateFamily) -> bool:
     """Whether conditions read several columns: conjunctions repeat their parts, single conditions do not."""
     return any(len(part.columns) > 1 for part in family.parts)
 
@@ -61,7 +59,7 @@ def is_folded_by_default(family: Family) -> bool:
 class ReleasedCells:
     """Noisy rows of every cell of every part, added up over the groups of a question."""
 
-    family: Family
+    family: PredicateFamily
     counts: tuple[FloatArray, ...]  # one array of cells per part
     scale: float  # σ of each of them
     confidence: float
@@ -223,7 +221,7 @@ def _index(rows: float, apart: float) -> float:
     return 0.0 if apart >= rows else (rows - apart) / (rows + apart)
 
 
-def _nodes(family: Family, predicate: int) -> Iterator[tuple[Node, tuple[int, ...]]]:
+def _nodes(family: PredicateFamily, predicate: int) -> Iterator[tuple[Node, tuple[int, ...]]]:
     """A predicate, then the conjunctions of fewer of its conditions, each with their positions."""
     number, index = family.place(predicate)
     part = family.parts[number]
@@ -238,7 +236,7 @@ def _nodes(family: Family, predicate: int) -> Iterator[tuple[Node, tuple[int, ..
             yield frozenset(conditions[position] for position in positions), positions
 
 
-def _masks(family: Family, number: int, node: Node) -> Iterator[tuple[BoolArray, bool]]:
+def _masks(family: PredicateFamily, number: int, node: Node) -> Iterator[tuple[BoolArray, bool]]:
     """The cells of a part where the node holds, and whether rows of its undeclared cell may meet it too.
 
     Yields nothing if the part says nothing about the node.
@@ -257,7 +255,7 @@ def _masks(family: Family, number: int, node: Node) -> Iterator[tuple[BoolArray,
 
 
 def _folds(
-    family: Family, predicates: Sequence[int], same_as: Callable[[int], BoolArray]
+    family: PredicateFamily, predicates: Sequence[int], same_as: Callable[[int], BoolArray]
 ) -> Iterator[tuple[int, list[int]]]:
     """Positions of distinct predicates, each with those folded under it.
 
@@ -295,7 +293,7 @@ def _comparisons(node: Predicate | FilterPredicate | Filter) -> int:
     return 1
 
 
-def fold_implied(family: Family, lines: Sequence[ExplanationLine]) -> tuple[ExplanationLine, ...]:
+def fold_implied(family: PredicateFamily, lines: Sequence[ReleasedLine]) -> tuple[ReleasedLine, ...]:
     """The lines without those that imply, or are implied by, a line whose interval they overlap.
 
     For mechanisms that release no cells. By structure one condition's rows are among the other's, and with
@@ -322,17 +320,17 @@ def fold_implied(family: Family, lines: Sequence[ExplanationLine]) -> tuple[Expl
     return (*folded, *rest)
 
 
-def can_nest(family: Family) -> bool:
+def can_nest(family: PredicateFamily) -> bool:
     """Whether some predicate may imply another by structure alone: listed conditions on the same columns."""
     return any(isinstance(part, Listed) and part.size > 1 for part in family.parts)
 
 
-def nesting_work(family: Family) -> int:
+def nesting_work(family: PredicateFamily) -> int:
     """The bytes that `nested_with` compares at most for one predicate, from public sizes."""
     return max((part.comparisons // 8 for part in family.parts if isinstance(part, Listed)), default=0)
 
 
-def nested_with(family: Family, predicate: int) -> list[int]:
+def nested_with(family: PredicateFamily, predicate: int) -> list[int]:
     """The predicates on the same columns that imply this one, or that it implies; not itself."""
     number, index = family.place(predicate)
     part = family.parts[number]

@@ -28,9 +28,9 @@ import sqlalchemy as sa
 
 from dpxplain.errors import BadRequest
 from dpxplain.ledger import audit
-from dpxplain.ledger.file_sync import sync_folder
+from dpxplain.ledger.anchor_guard import sync_folder
+from dpxplain.ledger.audit import rho_text
 from dpxplain.ledger.protocol import AuditReport
-from dpxplain.ledger.standing import rho_text
 from dpxplain.ledger.tables import ENTRIES, LIMITS, LOG, RELEASES, STATE, primary_key, unguarded
 
 LONG_LOG = 20_000

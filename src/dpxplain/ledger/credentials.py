@@ -21,8 +21,8 @@ import sqlalchemy as sa
 
 from dpxplain.errors import BadRequest
 from dpxplain.ledger import audit
+from dpxplain.ledger.audit import moment
 from dpxplain.ledger.protocol import FOREIGN, Identity, Token, check_name, damage_explained, utc_text
-from dpxplain.ledger.standing import moment
 from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import REVOCATIONS, SESSIONS, TOKENS
 

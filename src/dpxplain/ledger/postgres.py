@@ -17,8 +17,7 @@ import sqlalchemy as sa
 from dpxplain.errors import LedgerUnavailable, SourceError
 from dpxplain.ledger import FORMAT
 from dpxplain.ledger.address import missing_ledger
-from dpxplain.ledger.migrations import create_all, migrate
-from dpxplain.ledger.store import Store, full_disk, seconds_or_default, utc_now
+from dpxplain.ledger.store import Store, create_all, full_disk, migrate, seconds_or_default, utc_now
 from dpxplain.ledger.tables import APPEND_ONLY
 
 try:

@@ -16,8 +16,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
 from dpxplain.errors import BadRequest, LedgerUnavailable
-from dpxplain.model.budget import Budget
-from dpxplain.model.charge import Charge, Ending, Entry, EntryId, HistoryPage
+from dpxplain.model.charge import Budget, Charge, Ending, Entry, EntryId, HistoryPage
 from dpxplain.model.confidential import ContentDigest
 from dpxplain.model.public import public
 

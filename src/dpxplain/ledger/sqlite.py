@@ -24,10 +24,9 @@ from sqlalchemy.pool import StaticPool
 from dpxplain.errors import LedgerUnavailable, SourceError
 from dpxplain.ledger import FORMAT, LEDGER_FILE
 from dpxplain.ledger.address import journal_of, missing_ledger
-from dpxplain.ledger.file_sync import sync_folder
-from dpxplain.ledger.migrations import check_version, create_all, migrate
+from dpxplain.ledger.anchor_guard import sync_folder
 from dpxplain.ledger.protocol import damaged
-from dpxplain.ledger.store import Store, full_disk, seconds_or_default
+from dpxplain.ledger.store import Store, check_version, create_all, full_disk, migrate, seconds_or_default
 from dpxplain.ledger.tables import ENTRIES
 
 _MOST_CHECKED = 1_000  # entries

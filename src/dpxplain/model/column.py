@@ -7,21 +7,106 @@ summed or averaged.
 
 from __future__ import annotations
 
+import json
 import math
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from zoneinfo import available_timezones
 
 from pydantic import Field, TypeAdapter, ValidationError, ValidationInfo, field_validator, model_validator
 
 from dpxplain.errors import SchemaError
 from dpxplain.model.caching import cached_property
-from dpxplain.model.dates import edge_text, read_dates
 from dpxplain.model.hardening import Declared
+from dpxplain.model.public import public
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+# -- Dates -------------------------------------------------------------------------------------------------
+#
+# Dates and timestamps in declarations: read from ISO text or TOML, ordered, and placed on a number line.
+
+_ISO = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?\Z")
+_EPOCH = datetime(1970, 1, 1)
+
+
+def read_dates(values: Sequence[Any]) -> tuple[date, ...] | None:
+    """The values as dates, or all as timestamps if one of them is a timestamp; None if any is neither.
+
+    >>> read_dates(["2025-01-01", "2025-07-01"])
+    (datetime.date(2025, 1, 1), datetime.date(2025, 7, 1))
+    """
+    read = [_read_date(value) for value in values]
+    if not read or any(moment is None for moment in read):
+        return None
+    moments = [moment for moment in read if moment is not None]
+    has_time = any(isinstance(moment, datetime) for moment in moments)
+    return tuple(midnight(moment) if has_time else moment for moment in moments)
+
+
+def midnight(day: date) -> datetime:
+    """A date as a timestamp; a timestamp as it is."""
+    return day if isinstance(day, datetime) else datetime.combine(day, time())
+
+
+def position(moment: date) -> float:
+    """Microseconds since 1970 on the number line, exact for some 285 years on either side."""
+    return float(micros(moment))
+
+
+def micros(moment: date) -> int:
+    """Microseconds since 1970."""
+    return (midnight(moment) - _EPOCH) // timedelta(microseconds=1)
+
+
+def at_position(place: float) -> date:
+    """The inverse of `position`: a date at midnight, else a timestamp; clipped to the first or last moment.
+
+    >>> at_position(position(date(2025, 1, 31))), at_position(-1e30)
+    (datetime.date(2025, 1, 31), datetime.date(1, 1, 1))
+    """
+    inside = min(max(place, position(datetime.min)), position(datetime.max))
+    moment = _EPOCH + timedelta(microseconds=int(inside))
+    return moment.date() if moment.time() == time() else moment
+
+
+def comparable(value: Any) -> Any:
+    """A value that compares with others of its column: a date as a timestamp, anything else as it is."""
+    return midnight(value) if isinstance(value, date) else value
+
+
+def edge_text(value: Any, separator: str = "") -> str:
+    """A declared edge or bound as text for people, thousands separated if asked for.
+
+    >>> edge_text(2.5), edge_text(2500, ","), edge_text(date(2025, 1, 31))
+    ('2.5', '2,500', '2025-01-31')
+    """
+    return str(value) if isinstance(value, date) else f"{value:{separator}.15g}"
+
+
+def _read_date(value: Any) -> date | None:
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        raise ValueError("must not contain a time zone; declare time_zone for the column")
+    if isinstance(value, date):
+        return value
+    if not isinstance(value, str) or not _ISO.match(value):
+        return None
+    try:
+        return date.fromisoformat(value) if len(value) == 10 else datetime.fromisoformat(value)
+    except ValueError:
+        return None
+
+
+# -- Column ------------------------------------------------------------------------------------------------
 
 Scalar = str | int | bool | date | datetime | None
 
@@ -373,3 +458,82 @@ _NUMBERS = TypeAdapter(tuple[float, ...])
 
 def _all_finite(ends: tuple[Any, ...]) -> bool:
     return all(isinstance(end, date) or math.isfinite(end) for end in ends)
+
+
+# -- Unknown column ----------------------------------------------------------------------------------------
+#
+# Columns whose values are not known beforehand: their declaration, and what a private discovery releases.
+
+DISCOVER = "discover"
+
+
+class UnknownColumn(Declared):
+    """The declaration `values = "discover"`: a text column that cannot be queried before its discovery."""
+
+    longest: int = Field(default=100, ge=1, le=1_000)  # characters; a longer value is never discovered
+    label: str = ""
+    description: str = ""
+
+
+def apart(declared: Any) -> Any:
+    """A schema as it was written, with the columns that are to be discovered kept apart from the others."""
+    columns = declared.get("columns") if isinstance(declared, Mapping) else None
+    if not isinstance(columns, Mapping):
+        return declared
+    unknown = {
+        name: {key: value for key, value in column.items() if key != "values"}
+        for name, column in columns.items()
+        if isinstance(column, Mapping) and column.get("values") == DISCOVER
+    }
+    if not unknown:
+        return declared
+    known = {name: column for name, column in columns.items() if name not in unknown}
+    return {**declared, "columns": known, "unknown": {**declared.get("unknown", {}), **unknown}}
+
+
+def is_declarable(text: str) -> bool:
+    """Whether a text can be a declared value on every engine: it must not contain the character NUL.
+
+    Checked before noise is drawn (docs/proofs/discovery.md), so that no discovered value fails afterwards.
+    """
+    return "\0" not in text
+
+
+@dataclass(frozen=True)
+class ValueCounts:
+    """The true number of privacy units that have each value of a column."""
+
+    values: tuple[str, ...]
+    units: NDArray[np.int64]
+
+
+@public("DiscoveredValuePayload", "value units")
+@dataclass(frozen=True)
+class DiscoveredValue:
+    """A value and how many privacy units have it, with noise."""
+
+    value: str
+    units: float
+
+
+@dataclass(frozen=True)
+class DiscoveryRelease:
+    """Values that enough privacy units have, in order, and their noisy numbers of units."""
+
+    rho: float
+    delta: float
+    values: tuple[str, ...]
+    noisy_units: tuple[float, ...]
+    threshold: int
+    scale: float
+    private: bool = True
+
+    def to_json(self) -> str:
+        return json.dumps(vars(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> DiscoveryRelease:
+        stored = json.loads(text)
+        return cls(
+            **stored | {"values": tuple(stored["values"]), "noisy_units": tuple(stored["noisy_units"])}
+        )

@@ -9,16 +9,21 @@ import json
 import math
 import re
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from dpxplain.errors import BadRequest
+from dpxplain.model.public import public
 
 if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
+
+
+# -- Display -----------------------------------------------------------------------------------------------
 
 
 def renderer(name: str) -> ModuleType:
@@ -169,3 +174,32 @@ def check_report_name(path: Path) -> None:
             remedy=f"Name the file {path.stem}.html. Word processors can open it too. For the table "
             "alone, use to_csv(), to_json(), to_pandas(), to_polars() or to_arrow().",
         )
+
+
+# -- Finding -----------------------------------------------------------------------------------------------
+#
+# What a result says in a few words, which every interface shows first.
+
+
+@public(
+    "FindingPayload",
+    "headline support caveat notes",
+    description="The answer first: what every face shows before anything else.",
+)
+@dataclass(frozen=True)
+class Finding:
+    """A headline, what supports it, the one caveat that matters most, and notes on request.
+
+    Prints as headline and support:
+
+    >>> print(Finding("Mostly storms.", "Without them the gap is gone.", "About these rows only."))
+    Mostly storms. Without them the gap is gone.
+    """
+
+    headline: str  # one sentence of at most 25 words
+    support: str = ""  # at most two sentences
+    caveat: str = ""  # one line of at most 15 words
+    notes: tuple[str, ...] = ()  # everything else
+
+    def __str__(self) -> str:
+        return f"{self.headline} {self.support}".rstrip()

@@ -2,23 +2,216 @@
 
 from __future__ import annotations
 
+import enum
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from itertools import islice, product
+from fractions import Fraction
+from functools import lru_cache, reduce
+from itertools import accumulate, islice, product
+from operator import and_, eq, ge, gt, le, lt, ne, or_
+from typing import Any
 
 import numpy as np
 
 from dpxplain.errors import QueryRefused, QuestionError
+from dpxplain.model.arrays import BoolArray, IntArray
 from dpxplain.model.caching import cached_property
-from dpxplain.model.expression import OutputFormula
-from dpxplain.model.possible_groups import BoolArray, possible_groups
-from dpxplain.model.query import Output, Presentation, Query
-from dpxplain.model.schema import Bin, Column, DomainValue, Schema, label
-from dpxplain.model.spelling import did_you_mean
+from dpxplain.model.column import Bin, Column, DomainValue, comparable, label
+from dpxplain.model.expression import (
+    Among,
+    Compared,
+    Constant,
+    Every,
+    Expression,
+    Missing,
+    Opposite,
+    OutputFormula,
+    Reference,
+    Some,
+    read_expression,
+    sql_of,
+)
+from dpxplain.model.hardening import did_you_mean
+from dpxplain.model.query import (
+    And,
+    Comparison,
+    Filter,
+    IsNull,
+    Membership,
+    Not,
+    Operator,
+    Or,
+    Output,
+    Presentation,
+    Query,
+)
+from dpxplain.model.schema import Schema, SchemaKey
+
+# -- Possible groups ---------------------------------------------------------------------------------------
+#
+# Which declared groups can have rows under a WHERE, decided from the declarations alone.
+#
+# A condition on a group-by column may be true, false or unknown for the rows of a group. A condition on any
+# other column may be anything. A group is ruled out only if no combination of these makes the WHERE true.
+
+Outcomes = tuple[bool, bool]  # whether a condition may be true, and whether it may be false
+_ANYTHING: Outcomes = (True, True)
+_UNKNOWN: Outcomes = (False, False)
+
+_COMPARE: dict[Operator, Callable[[Any, Any], bool]] = {
+    "=": eq, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge,
+}  # fmt: skip
+
+
+def possible_groups(query: Query, schema: Schema) -> BoolArray | None:
+    """Per declared group, in order, whether its rows can satisfy the WHERE; None where all groups' rows can.
+
+    >>> schema = Schema.load({"table": {"name": "t"}, "privacy": {"rho": 1},
+    ...     "columns": {"sex": {"values": ["F", "M"]}, "age": {"edges": [0, 30, 60, 90]}}})
+    >>> from dpxplain.model.query import Aggregate
+    >>> where = Comparison("age", ">", 30)
+    >>> possible_groups(Query("t", ("age",), Aggregate("count"), where), schema).tolist()
+    [False, True, True]
+    """
+    if query.where is None or not query.group_by:
+        return None
+    shape = tuple(len(schema.domain(name)) for name in query.group_by)
+    may_hold, _ = _Outcomes(query.group_by, schema).of(query.where)
+    return None if may_hold.all() else np.broadcast_to(may_hold, shape).reshape(-1)
+
+
+@dataclass(frozen=True)
+class _Outcomes:
+    """Whether conditions may be true and may be false, as arrays with one axis per group-by column."""
+
+    columns: tuple[str, ...]
+    schema: Schema
+
+    def of(self, node: Filter | Expression) -> tuple[BoolArray, BoolArray]:
+        match node:
+            case And(parts) | Every(parts):
+                true, false = zip(*map(self.of, parts), strict=True)
+                return reduce(and_, true), reduce(or_, false)
+            case Or(parts) | Some(parts):
+                true, false = zip(*map(self.of, parts), strict=True)
+                return reduce(or_, true), reduce(and_, false)
+            case Not(part) | Opposite(part):
+                may_hold, may_fail = self.of(part)
+                return may_fail, may_hold
+            case Comparison(name, "=", True) if name not in (*self.columns, *self.schema.columns):
+                return self.of(_expression(name, SchemaKey(self.schema)))
+            case Comparison() | Membership() | IsNull():
+                return self._test(node)
+        return self._test(self._on_group(node))
+
+    def _on_group(self, node: Expression) -> Comparison | Membership | IsNull | None:
+        """The expression as a condition on a group-by column with listed values; None if it is not one."""
+        match node:
+            case Compared(operator, part, Constant(value)) if value is not None:
+                test: Comparison | Membership | IsNull = Comparison(_name(part), operator, value)
+            case Among(part, values):
+                constants = [v.value for v in values if isinstance(v, Constant) and v.value is not None]
+                if len(constants) < len(values):
+                    return None
+                test = Membership(_name(part), tuple(constants))
+            case Missing(part):
+                test = IsNull(_name(part))
+            case _:
+                return None
+        is_listed = test.column in self.columns and self.schema.column(test.column).values is not None
+        return test if is_listed else None
+
+    def _test(self, node: Comparison | Membership | IsNull | None) -> tuple[BoolArray, BoolArray]:
+        shape = [1] * len(self.columns)
+        outcomes = [_ANYTHING]
+        if node is not None and node.column in self.columns:
+            column = self.schema.column(node.column)
+            outcomes = [_outcomes(node, value, column) for value in self.schema.domain(node.column)]
+            shape[self.columns.index(node.column)] = len(outcomes)
+        may_hold, may_fail = (np.array(side).reshape(shape) for side in zip(*outcomes, strict=True))
+        return may_hold, may_fail
+
+
+@lru_cache(maxsize=256)
+def _expression(text: str, declared: SchemaKey) -> Expression:
+    return read_expression(text, declared.schema.columns)
+
+
+def _name(node: Expression) -> str:
+    """The name of the column that an expression stands for in a query."""
+    return node.column if isinstance(node, Reference) else sql_of(node)
+
+
+def _outcomes(node: Comparison | Membership | IsNull, value: DomainValue, column: Column) -> Outcomes:
+    """What a condition may be for rows whose column has a declared value, or a value in a declared bin."""
+    match node:
+        case IsNull():
+            return value is None, value is not None
+        case _ if value is None:
+            return _UNKNOWN
+        case Comparison(_, operator, constant):
+            return _compared(value, operator, constant, column)
+        case Membership(_, constants):
+            equal = [_compared(value, "=", constant, column) for constant in constants]
+            return any(may_hold for may_hold, _ in equal), all(may_fail for _, may_fail in equal)
+
+
+def _compared(value: DomainValue, operator: Operator, constant: Any, column: Column) -> Outcomes:
+    if isinstance(value, Bin):
+        return _Span.of(value, column).compared(operator, comparable(constant))
+    holds = _COMPARE[operator](comparable(value), comparable(constant))
+    return holds, not holds
+
+
+_INEXACT = 2.0**53  # from here on whole numbers are not exact as floats
+
+
+@dataclass(frozen=True)
+class _Span:
+    """The values in a bin as a filter sees them: from `low`, which may be excluded, up to `high`."""
+
+    low: Any
+    high: Any
+    has_low: bool
+
+    @classmethod
+    def of(cls, values: Bin, column: Column) -> _Span:
+        low, high = comparable(values.low), comparable(values.high)
+        if any(isinstance(end, int | float) and abs(end) >= _INEXACT for end in (low, high)):
+            return cls(-math.inf, math.inf, has_low=True)  # there, rounded values decide a row's bin
+        if column.bounds is None or not column.is_summable:
+            return cls(low, high, has_low=False)
+        # A filter compares values after they are capped and, with a step, rounded.
+        if column.step is not None:
+            step = column.grid.step
+            low = float(math.floor(Fraction(repr(low)) / step) * step)
+            high = float(math.ceil(Fraction(repr(high)) / step) * step)
+        least, most = column.bounds
+        is_moved = column.step is not None or low < least or low >= most
+        return cls(min(max(low, least), most), min(max(high, least), most), has_low=is_moved)
+
+    def compared(self, operator: Operator, constant: Any) -> Outcomes:
+        match operator:
+            case "<":
+                return self.low < constant, self.high >= constant
+            case "<=":
+                return self._reaches_down_to(constant), self.high > constant
+            case "=":
+                is_inside = self._reaches_down_to(constant) and constant <= self.high
+                return is_inside, True
+        opposite: dict[Operator, Operator] = {">=": "<", ">": "<=", "<>": "="}
+        may_fail, may_hold = self.compared(opposite[operator], constant)
+        return may_hold, may_fail
+
+    def _reaches_down_to(self, constant: Any) -> bool:
+        return bool(self.low < constant or (self.has_low and self.low == constant))
+
+
+# -- Groups ------------------------------------------------------------------------------------------------
 
 LARGEST_ANSWER = 1_000_000
 JOINT = ", "  # between the values of a group of several columns, as it is printed
@@ -280,3 +473,181 @@ def _json_array(text: str) -> tuple[object, ...] | None:
 def _listed(texts: Iterable[str]) -> str:
     first = list(islice(texts, _LISTED + 1))
     return ", ".join(first[:_LISTED]) + (", ..." if len(first) > _LISTED else ".")
+
+
+# -- Grouped pass ------------------------------------------------------------------------------------------
+#
+# The result of one grouped pass over the data, in codes and whole numbers.
+#
+# Code 0 means outside the declared domain, code i the i-th declared value.
+
+BIN = "(bin)"
+"""The key of the bins in the codes of a histogram's pass; no declared column has this name."""
+
+MOST_CELLS = 2**23  # the most that are counted in dense arrays: 128 MB of counts and sums
+
+
+def cell_number(group_by: Sequence[str], subsets: Sequence[tuple[str, ...]], sizes: Mapping[str, int]) -> int:
+    """The number of cells in all subsets, including code 0; `sizes` says how many codes each column has."""
+    groups = math.prod(sizes[name] for name in group_by)
+    return groups * sum(math.prod(sizes[name] for name in subset) for subset in subsets)
+
+
+def cell_starts(subsets: Sequence[tuple[str, ...]], sizes: Mapping[str, int]) -> list[int]:
+    """The number of each subset's first cell, where the cells of all subsets are numbered from 0.
+
+    >>> cell_starts([("a",), ("a", "b"), ("b",)], {"a": 3, "b": 2})
+    [0, 3, 9]
+    """
+    cells = [math.prod(sizes[name] for name in subset) for subset in subsets]
+    return list(accumulate(cells[:-1], initial=0))
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """One array entry per non-empty cell.
+
+    Codes are in a mapping of their own, because a declared column may be called `count` or `total`.
+    """
+
+    codes: Mapping[str, IntArray]  # by group-by column and attribute; 0 where not part of the subset
+    subset: IntArray  # the position of the cell's attribute subset
+    count: IntArray
+    total: IntArray  # the sum in grid units; 0 for COUNT
+
+
+@dataclass(frozen=True)
+class Block:
+    """Counts and sums of every cell of some columns, empty ones too; axis i has the codes of column i."""
+
+    columns: tuple[str, ...]
+    count: IntArray
+    total: IntArray | None  # None for COUNT, which adds nothing up
+
+
+@dataclass(frozen=True)
+class DenseGrouped:
+    """One block per subset, over the group-by columns and the subset's. Its size says nothing about the rows.
+
+    The properties list the non-empty cells, as in a `Grouped`.
+    """
+
+    blocks: tuple[Block, ...]
+
+    @property
+    def codes(self) -> Mapping[str, IntArray]:
+        return self._listed.codes
+
+    @property
+    def subset(self) -> IntArray:
+        return self._listed.subset
+
+    @property
+    def count(self) -> IntArray:
+        return self._listed.count
+
+    @property
+    def total(self) -> IntArray:
+        return self._listed.total
+
+    @cached_property
+    def _listed(self) -> Grouped:
+        occupied = [np.flatnonzero(block.count) for block in self.blocks]
+        starts = np.cumsum([0, *map(len, occupied)])
+        names = dict.fromkeys(name for block in self.blocks for name in block.columns)
+        codes: dict[str, IntArray] = {name: np.zeros(starts[-1], dtype=np.int64) for name in names}
+        for cells, block, start in zip(occupied, self.blocks, starts, strict=False):
+            rest = cells.astype(np.int32)
+            for name, size in zip(reversed(block.columns), reversed(block.count.shape), strict=True):
+                rest, codes[name][start : start + len(cells)] = np.divmod(rest, size)
+        pairs = list(zip(self.blocks, occupied, strict=True))
+        return Grouped(
+            codes,
+            np.repeat(np.arange(len(occupied)), [len(cells) for cells in occupied]),
+            np.concatenate([block.count.ravel()[cells] for block, cells in pairs]),
+            np.concatenate(
+                [
+                    np.zeros(len(cells), np.int64) if block.total is None else block.total.ravel()[cells]
+                    for block, cells in pairs
+                ]
+            ),
+        )
+
+
+AnyGrouped = Grouped | DenseGrouped
+
+
+# -- Contrast ----------------------------------------------------------------------------------------------
+#
+# A question about an answer: why is a weighted sum of group values at least a constant?
+#
+# "Why is A above B?" is the weights (1, −1) on A and B and the constant 0.
+
+
+class Verdict(enum.Enum):
+    """Whether the interval of the question's value lies above the constant, around it or below."""
+
+    REAL = "real"  # the interval lies above the constant
+    UNCLEAR = "unclear"  # it contains the constant: noise alone may explain what was seen
+    REVERSED = "reversed"  # it lies below
+
+
+def judge(interval: tuple[float, float], at_least: float) -> Verdict:
+    """The verdict of an interval.
+
+    >>> judge((0.1, 0.2), 0.0), judge((-0.1, 0.2), 0.0)
+    (<Verdict.REAL: 'real'>, <Verdict.UNCLEAR: 'unclear'>)
+    """
+    if interval[0] > at_least:
+        return Verdict.REAL
+    if interval[1] < at_least:
+        return Verdict.REVERSED
+    return Verdict.UNCLEAR
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """The weighted groups of a question, by their position among the declared groups."""
+
+    groups: tuple[int, ...]
+    weights: tuple[float, ...]
+    at_least: float = 0.0
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A group's value divided by another's, or by the total of all groups: then it is a share.
+
+    "Is A/B above r?" is the question whether A − r·B is above 0, if B is positive (docs/proofs/ratio.md).
+
+    >>> Ratio(0, (1,), 1.0).weights(2.5), Ratio(0, (0, 1), 0.5).weights(0.25)
+    ((1.0, -2.5), (0.75, -0.25))
+    """
+
+    group: int
+    divisor: tuple[int, ...]
+    at_least: float
+
+    @property
+    def is_share(self) -> bool:
+        return self.group in self.divisor
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """The groups concerned, the divided one first."""
+        return (self.group, *(group for group in self.divisor if group != self.group))
+
+    @property
+    def numerator(self) -> tuple[float, ...]:
+        """The weights of the groups that are divided."""
+        return tuple(float(group == self.group) for group in self.groups)
+
+    @property
+    def denominator(self) -> tuple[float, ...]:
+        """The weights of the groups that are the divisor."""
+        return tuple(float(group in self.divisor) for group in self.groups)
+
+    def weights(self, value: float) -> tuple[float, ...]:
+        """The weights of a sum that is 0 if the ratio is `value`."""
+        pairs = zip(self.numerator, self.denominator, strict=True)
+        return tuple(above - value * below for above, below in pairs)

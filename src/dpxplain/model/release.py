@@ -16,9 +16,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from dpxplain.errors import BadRequest
-from dpxplain.model.arrays import FloatArray
+from dpxplain.model.arrays import FloatArray, IntArray
 from dpxplain.model.charge import Entry
-from dpxplain.model.grouped_pass import IntArray
 
 _MOST_BYTES = 2**30  # sixteen times the cells that one preparation can count
 _LONG = 1000  # numbers or lines; shorter ones are stored as lists, which people can read
@@ -167,7 +166,7 @@ class FoldedLine:
 
 
 @dataclass(frozen=True)
-class ExplanationLine:
+class ReleasedLine:
     """Phase 3, one predicate: its index in the family, influence and rank.
 
     `gap_without` is the question's value without the predicate's rows, if the mechanism estimates it.
@@ -196,7 +195,7 @@ class ExplanationRelease:
     rho: float
     mechanism: str
     confidence: float
-    lines: tuple[ExplanationLine, ...]
+    lines: tuple[ReleasedLine, ...]
     influence_scale: float | None = None  # σ of each influence, if it is the same for all
     gap: float | None = None  # the question's value, if the mechanism estimates it better than Phase 1
     gap_interval: tuple[float, float] | None = None
@@ -215,15 +214,15 @@ class ExplanationRelease:
         if isinstance(stored, str):
             lines = _unpack_lines(stored)
         else:
-            lines = tuple(ExplanationLine(**_tuples(line)) for line in stored)
+            lines = tuple(ReleasedLine(**_tuples(line)) for line in stored)
         return cls(**(_tuples(raw) | {"lines": lines}))
 
 
-def _plain_line(line: ExplanationLine) -> dict[str, Any]:
+def _plain_line(line: ReleasedLine) -> dict[str, Any]:
     return {name: value for name, value in vars(line).items() if name not in _NOT_STORED}
 
 
-def _pack_lines(lines: Sequence[ExplanationLine]) -> str:
+def _pack_lines(lines: Sequence[ReleasedLine]) -> str:
     """Ten numbers per line, column by column; the first says whether the gap without the rows is known."""
     untold = (0.0, 0.0, 0.0)
     rows = [
@@ -244,7 +243,7 @@ def _pack_lines(lines: Sequence[ExplanationLine]) -> str:
     return _pack(np.array(rows, dtype=np.float64).T.ravel())
 
 
-def _unpack_lines(text: str) -> tuple[ExplanationLine, ...]:
+def _unpack_lines(text: str) -> tuple[ReleasedLine, ...]:
     numbers = _unpack(text)
     if len(numbers) % 10:
         raise _damaged()
@@ -261,7 +260,7 @@ def _unpack_lines(text: str) -> tuple[ExplanationLine, ...]:
             for least, most, known in zip(gap_low.tolist(), gap_high.tolist(), has_gap.tolist(), strict=True)
         ],
     )
-    return tuple(ExplanationLine(*line) for line in zip(*columns, strict=True))
+    return tuple(ReleasedLine(*line) for line in zip(*columns, strict=True))
 
 
 def _tuples(raw: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from dpxplain.model.schema import Column, Schema
+from dpxplain.model.column import Column
+from dpxplain.model.schema import Schema
 
 if TYPE_CHECKING:
     import numpy as np

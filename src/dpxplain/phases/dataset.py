@@ -9,33 +9,180 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import threading
+import time
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, Generic, Protocol, TypeVar
 
-from dpxplain.engines.engine import Engine, JoinedEngines
-from dpxplain.errors import InternalError
-from dpxplain.explanation.cells import Cells, IntArray, Totals, cells, cover, histogram, marginals, totals
-from dpxplain.explanation.dense_cells import BYTES_PER_CELL, LARGEST_PASS, DenseCells, is_dense, pass_bytes
-from dpxplain.explanation.family import Family
+from dpxplain.engines.engine import DataSource, Engine, JoinedEngines, Recognised
+from dpxplain.errors import (
+    BadRequest,
+    ChargeTakenOver,
+    DataChanged,
+    DPXPlainError,
+    InternalError,
+    LedgerBehind,
+    LedgerUnavailable,
+    SourceError,
+    SourceLost,
+)
+from dpxplain.explanation.family import PredicateFamily
 from dpxplain.explanation.family_choice import FAMILY_BYTES, FamilyChoice, check_choice, chosen_family
-from dpxplain.explanation.influence import QuestionCells, of_question
-from dpxplain.ledger.protocol import LedgerView, damage_explained
-from dpxplain.model.charge import Charge, Request
-from dpxplain.model.confidential import Confidential
-from dpxplain.model.grouped_pass import BIN, AnyGrouped
-from dpxplain.model.groups import Groups
-from dpxplain.model.joined_schema import joined_schema
+from dpxplain.explanation.influence import (
+    BYTES_PER_CELL,
+    LARGEST_PASS,
+    Cells,
+    DenseCells,
+    QuestionCells,
+    Totals,
+    cells,
+    cover,
+    histogram,
+    is_dense,
+    marginals,
+    of_question,
+    pass_bytes,
+    totals,
+)
+from dpxplain.ledger.protocol import DataVersion, DataVersions, Ledger, LedgerView, damage_explained
+from dpxplain.model.arrays import IntArray
+from dpxplain.model.cancellation import Stopped, check_stop
+from dpxplain.model.charge import Budget, Charge, DataState, Ending, Entry, EntryId, HistoryPage, Request
+from dpxplain.model.column import ValueCounts
+from dpxplain.model.confidential import Confidential, ContentDigest
+from dpxplain.model.groups import BIN, AnyGrouped, Groups
 from dpxplain.model.query import Query, identity
 from dpxplain.model.release import R, R_co, Release, Released
-from dpxplain.model.schema import Schema
+from dpxplain.model.schema import Schema, joined_schema
 from dpxplain.model.schema_fit import FitCounts, FitQuestion
-from dpxplain.model.unknown_column import ValueCounts
-from dpxplain.phases.concurrency import LatestKeys, SizedMemo
-from dpxplain.phases.version_check import VersionCheck, VersionedLedger
+from dpxplain.phases.concurrency import KeyedLocks, LatestKeys, SizedMemo
 from dpxplain.privacy.mechanisms.noise import NoiseSource, RehearsalNoise
 from dpxplain.sql.parse import parse_condition
+
+# -- Version check -----------------------------------------------------------------------------------------
+#
+# Checks that the data are those of the declared version before a release is read or a charge is made.
+
+
+class VersionCheck:
+    """Compares the data of one open data set with those that its declared version names in the ledger.
+
+    A version names the data of its first charge, for good. Shared by everybody who works on the data set.
+    """
+
+    def __init__(self, versions: DataVersions, dataset: str, version: str, source: DataSource) -> None:
+        self.version = version
+        self._versions = versions
+        self._dataset = dataset
+        self._source = source
+        self._opened: DataVersion | None = None  # the version, once the data were recognised as its own
+        self._lock = threading.Lock()
+
+    def check(self) -> None:
+        """Refuses unless the data are those of the version, both as they were read and as they are now."""
+        if not (self._is_own() and not self.is_replaced()):
+            raise DataChanged.of(self._dataset)
+
+    def measured_data(self) -> DataState:
+        """The state of the data to be measured. The ledger compares it once more when it charges."""
+        self.check()
+        self._source.check_readable()
+        return DataState(self.version, None if self._opened is not None else self._source.digest())
+
+    def is_replaced(self) -> bool:
+        """Whether the source now holds other data than were read."""
+        return self._source.is_replaced(self._fits)
+
+    def present_state(self) -> str | None:
+        """What the source's files are like now; None if they are missing or still being written."""
+        return self._source.present_state()
+
+    def _is_own(self) -> bool:
+        """Whether the data read are the version's data; also true if the version has none yet."""
+        if self._opened is not None:
+            return True
+        with self._lock:  # a large file is digested once
+            version = self._versions.get(self._dataset, self.version)
+            if version is None:
+                return True
+            state = self._source.state()
+            if state is None or not self._versions.recognises(version, state):
+                digest = self._source.digest()
+                if digest is None or not version.fits(digest):
+                    return False
+                if state is not None:
+                    self._versions.remember(version, state)
+            self._opened = version
+            return True
+
+    def _fits(self, digest: ContentDigest) -> bool:
+        """Whether content found later is the content that was read."""
+        if self._opened is not None:
+            return self._opened.fits(digest)
+        return digest == self._source.digest()
+
+
+def recognised_by(versions: DataVersions, dataset: str, version: str) -> Recognised:
+    """Makes a test whether files in a state are known as the version's data and need not be digested."""
+    opened = versions.get(dataset, version)
+    return lambda state: opened is not None and versions.recognises(opened, state)
+
+
+class VersionedLedger:
+    """A ledger or account whose releases are read only while the data are those of the declared version."""
+
+    def __init__(self, ledger: LedgerView, version_check: VersionCheck) -> None:
+        self._ledger = ledger
+        self._version_check = version_check
+
+    def budget(self, dataset: str) -> Budget:
+        return self._ledger.budget(dataset)
+
+    def history_page(self, dataset: str, before: EntryId | None = None, limit: int = 100) -> HistoryPage:
+        return self._ledger.history_page(dataset, before, limit)
+
+    def history(self, dataset: str) -> list[Entry]:
+        return self._ledger.history(dataset)
+
+    def discovered(self, dataset: str, key: str) -> tuple[Entry, str] | None:
+        return self._ledger.discovered(dataset, key)
+
+    def spent_delta(self, dataset: str, column: str | None = None, *, besides: str = "") -> float:
+        return self._ledger.spent_delta(dataset, column, besides=besides)
+
+    def entry(self, dataset: str, id: EntryId) -> Entry | None:
+        return self._ledger.entry(dataset, id)
+
+    def find(self, dataset: str, key: str) -> tuple[Entry, str] | None:
+        """Finds entries of the declared version only, because the version is part of the key."""
+        self._version_check.check()
+        return self._ledger.find(dataset, key)
+
+    def get(self, dataset: str, entry: EntryId) -> tuple[Entry, str] | None:
+        self._version_check.check()
+        stored = self._ledger.get(dataset, entry)
+        return stored if stored is not None and self._is_of_version(stored[0]) else None
+
+    def latest(self, dataset: str, kind: str, version: str | None = None) -> Entry | None:
+        self._version_check.check()
+        return self._ledger.latest(dataset, kind, self._version_check.version)
+
+    def preparations(self, dataset: str, subject: str) -> list[Entry]:
+        self._version_check.check()
+        return [entry for entry in self._ledger.preparations(dataset, subject) if self._is_of_version(entry)]
+
+    def close(self) -> None:
+        self._ledger.close()
+
+    def _is_of_version(self, entry: Entry) -> bool:
+        """Whether an entry is of the version, or of none, as notices and charges for lost records are."""
+        return entry.version in (None, self._version_check.version)
+
+
+# -- Dataset -----------------------------------------------------------------------------------------------
 
 Progress = Callable[[str], None]
 """Gets a description of the current work, to show it to a person."""
@@ -262,7 +409,7 @@ class OpenDataset:
                 remedy="Open it again.",
             )
 
-    def family(self, query: Query, choice: FamilyChoice) -> Family:
+    def family(self, query: Query, choice: FamilyChoice) -> PredicateFamily:
         """The predicates of a choice, from declarations only; cached, because large families take a while."""
         checked = check_choice(choice, self.schema, query)
         return self._families.get(
@@ -295,7 +442,7 @@ class OpenDataset:
         return grouped.map(lambda scanned: histogram(scanned, groups.columns, groups.shape, name, bins))
 
     def question_cells(
-        self, query: Query, family: Family, groups: tuple[int, ...]
+        self, query: Query, family: PredicateFamily, groups: tuple[int, ...]
     ) -> Confidential[QuestionCells]:
         """Rows and sums of the groups of a question and of the family's predicates in them."""
         both = self.totals(query).zip(self._cells(query, family))
@@ -308,7 +455,7 @@ class OpenDataset:
 
         return both.map(of_groups)
 
-    def _cells(self, query: Query, family: Family) -> Confidential[Cells | DenseCells]:
+    def _cells(self, query: Query, family: PredicateFamily) -> Confidential[Cells | DenseCells]:
         """Rows and sums of every (group, cell), or of every (group, predicate), from one grouped pass."""
         groups = Groups.of(query, self.schema)
         blocks = self._blocks(family)
@@ -324,7 +471,7 @@ class OpenDataset:
             lambda _: _PASS_BYTES + pass_bytes(groups, family, blocks),
         )
 
-    def marginals(self, query: Query, family: Family) -> Confidential[Totals]:
+    def marginals(self, query: Query, family: PredicateFamily) -> Confidential[Totals]:
         """Rows and sums of every (part, group, cell), from one grouped pass; asked once, so not kept."""
         groups, blocks = Groups.of(query, self.schema), self._blocks(family)
         grouped = self._grouped(query, blocks)
@@ -397,6 +544,176 @@ class OpenDataset:
         assert self.joins is not None
         return self.joins.joined(self.schema, rehearsed=self.is_rehearsal)
 
-    def _blocks(self, family: Family) -> tuple[tuple[str, ...], ...]:
+    def _blocks(self, family: PredicateFamily) -> tuple[tuple[str, ...], ...]:
         codes = {name: len(self.schema.domain(name)) + 1 for name in family.attributes}  # 0: undeclared
         return cover(family.subsets, codes)
+
+
+# -- Releaser ----------------------------------------------------------------------------------------------
+#
+# Makes releases next to the data (rehearse, reserve, measure, store), or reads stored ones elsewhere.
+#
+# The third implementation, `remote.client.RemoteReleaser`, asks a server.
+
+_FIRST_POLL, _LONGEST_POLL = 0.02, 0.5  # seconds
+
+
+class LocalReleaser:
+    """Measures at most once: identical requests wait for each other, so that together they pay once.
+
+    Within a process they wait for a lock; across processes that share a ledger, for the entry in it.
+    """
+
+    def __init__(self, ledger: Ledger, locks: KeyedLocks | None = None) -> None:
+        self.ledger = ledger
+        self._locks = locks or KeyedLocks()
+
+    def find_or_measure(
+        self,
+        plan: ReleasePlan[R],
+        request: Request,
+        dataset: OpenDataset,
+        show: Show[R, T],
+        look: Hashable,
+        found: Released[R] | None = None,
+    ) -> T:
+        if found is not None:
+            dataset.check_data()
+            return show(found)
+        return show(self._find_or_measure(plan, request, dataset, show, look))
+
+    def _find_or_measure(
+        self, plan: ReleasePlan[R], request: Request, dataset: OpenDataset, show: Show[R, T], look: Hashable
+    ) -> Released[R]:
+        charge = plan.charge(dataset, request)
+        with self._locks.hold(charge.key):
+            while (stored := dataset.find(plan, charge.key)) is None:
+                dataset.check_declarations(plan)
+                charge = replace(charge, declarations=dataset.declarations_hash)
+                if dataset.version_check is not None:
+                    charge = replace(charge, data=dataset.version_check.measured_data())
+                rehearse(plan, charge, dataset, show, look)
+                entry = self.reserve(dataset.name, charge)
+                if entry is not None and (released := self._measure(plan, entry, dataset)) is not None:
+                    return released
+                self._wait_for_other_process(dataset.name, charge.key)
+            return stored
+
+    def reserve(self, dataset: str, charge: Charge) -> Entry | None:
+        """Charges, and returns the entry in the ledger; None if another process measures the same."""
+        return self.ledger.reserve_once(dataset, charge)
+
+    def store(self, entry: Entry, text: str) -> None:
+        """Stores the release with its entry, before anybody sees it."""
+        self.ledger.release(entry.row, text)
+
+    def abandon(self, entry: Entry, ending: Ending) -> None:
+        """Records that no release will follow and why, so that other processes stop waiting for it."""
+        self.ledger.abandon(entry.row, ending)
+
+    def ending(self, error: BaseException) -> Ending:
+        """Why a measurement ended with this error. If in doubt, FAILED: the data may have caused it."""
+        if isinstance(error, LedgerBehind) or (isinstance(error, LedgerUnavailable) and error.may_pass):
+            return Ending.LEDGER_LOST
+        if isinstance(error, SourceLost):
+            return Ending.DATABASE_LOST if error.is_shut_down else Ending.CUT_OFF
+        return Ending.FAILED
+
+    def _measure(self, plan: ReleasePlan[R], entry: Entry, dataset: OpenDataset) -> Released[R] | None:
+        """Measures and stores the release; None if another process took over the charge and measures it."""
+        try:
+            value = plan.measure(dataset)
+            self.store(entry, value.to_json())
+        except ChargeTakenOver:
+            return None
+        except BaseException as error:
+            self.abandon(entry, self.ending(error))
+            raise
+        return Released(value, replace(entry, state="released"), free=False)
+
+    def _wait_for_other_process(self, dataset: str, key: str) -> None:
+        """Waits until the identical request of another process has ended, or that process is gone."""
+        seconds = _FIRST_POLL
+        while self.ledger.is_measured(dataset, key):
+            check_stop()
+            time.sleep(seconds)
+            seconds = min(2 * seconds, _LONGEST_POLL)
+
+
+def rehearse(
+    plan: ReleasePlan[R], charge: Charge, dataset: OpenDataset, show: Show[R, T], look: Hashable
+) -> None:
+    """Runs a plan on a table without rows, up to the result, so that a failure costs nothing.
+
+    After the charge, only the data or something that breaks meanwhile can make it fail. Each kind of request
+    is rehearsed once. Later requests only check that a live table has kept its columns and permissions.
+    """
+    parts = repr((type(plan), tuple(dataset.schema.joined), plan.shape, look))
+    kind = hashlib.sha256(parts.encode()).hexdigest()  # many are kept, and some are large
+    rehearsal = dataset.rehearsal(StoredReleaser())
+    try:
+        if dataset.is_rehearsed(kind):
+            rehearsal.check_unchanged()
+            return
+        text = plan.measure(rehearsal).to_json()
+        show(Released(plan.read(text), _rehearsed_entry(charge), free=False))
+    except SourceError as error:
+        if isinstance(error, LedgerUnavailable):
+            raise
+        raise SourceError(
+            "This request cannot read the data that it needs. Nothing was charged.",
+            remedy="Ask the curator. The table, or the permission to read it, may have changed.",
+        ) from None
+    except (BadRequest, MemoryError, Stopped):
+        raise
+    except Exception as error:  # tells nothing about data: there are no rows
+        raise InternalError(
+            "This request would fail on any data. Nothing was charged.",
+            remedy="Please report this, together with the request.",
+        ) from error
+    dataset.note_rehearsed(kind)
+
+
+def _rehearsed_entry(charge: Charge) -> Entry:
+    """The entry that the charge would get, outside any ledger."""
+    return Entry(
+        id=0,
+        time=datetime.now(UTC),
+        kind=charge.kind,
+        description=charge.request.words,
+        rho=charge.rho,
+        spends=charge.spends,
+        state="rehearsed",
+        key=charge.key,
+        request=charge.request.body,
+    )
+
+
+def may_not_spend() -> DPXPlainError:
+    return InternalError("A request tried to spend budget, but may not.")
+
+
+class StoredReleaser:
+    """Finds stored releases and measures nothing, so no request can spend.
+
+    `refusal` makes a new exception for each request: one raised twice would keep the frames of both.
+    """
+
+    def __init__(self, refusal: Callable[[], DPXPlainError] = may_not_spend) -> None:
+        self._refusal = refusal
+
+    def find_or_measure(
+        self,
+        plan: ReleasePlan[R],
+        request: Request,
+        dataset: OpenDataset,
+        show: Show[R, T],
+        look: Hashable,
+        found: Released[R] | None = None,
+    ) -> T:
+        if found is not None:
+            dataset.check_data()
+        stored = found or dataset.find(plan)
+        if stored is None:
+            raise self._refusal()
+        return show(stored)

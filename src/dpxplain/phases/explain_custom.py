@@ -14,12 +14,20 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dpxplain.errors import ExplanationError
-from dpxplain.explanation.custom import CustomInfluence, RatioInfluence, code_of, is_our_own, try_out
-from dpxplain.explanation.distances import between, influence_envelopes, rank_envelopes, selection_scores
-from dpxplain.explanation.family import Family
-from dpxplain.model.budget import check_rho
-from dpxplain.model.charge import Charge, Event, Request, Spend, spends
-from dpxplain.model.contrast import Contrast
+from dpxplain.explanation.custom import (
+    CustomInfluence,
+    RatioInfluence,
+    between,
+    code_of,
+    influence_envelopes,
+    is_our_own,
+    rank_envelopes,
+    selection_scores,
+    try_out,
+)
+from dpxplain.explanation.family import PredicateFamily
+from dpxplain.model.charge import Charge, Event, Request, Spend, check_rho, spends
+from dpxplain.model.groups import Contrast
 from dpxplain.model.hardening import plain, plain_numbers
 from dpxplain.model.query import Query, query_shape
 from dpxplain.model.schema import Schema
@@ -28,7 +36,7 @@ from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.plan import plain_contrast, plain_k
 from dpxplain.privacy.intervals import check_asked_confidence
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT, OneShotPlan
-from dpxplain.privacy.mechanisms.rank_bounds import (
+from dpxplain.privacy.mechanisms.ranking import (
     LOWER_SHARE,
     POINTS_PER_ROW,
     bound_positions,
@@ -79,7 +87,7 @@ class CustomPlan:
 
     query: Query
     contrast: Contrast
-    family: Family
+    family: PredicateFamily
     influence: CustomInfluence
     rho: float
     confidence: float
@@ -212,7 +220,7 @@ def plan_custom(
     dataset: OpenDataset,
     query: Query,
     contrast: Contrast,
-    family: Family,
+    family: PredicateFamily,
     influence: CustomInfluence,
     k: int,
     rho: float,

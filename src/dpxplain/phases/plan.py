@@ -7,21 +7,20 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from dpxplain.errors import ExplanationError
-from dpxplain.explanation.family import Family
+from dpxplain.explanation.family import PredicateFamily
 from dpxplain.explanation.family_choice import FamilyChoice
-from dpxplain.model.budget import check_rho
 from dpxplain.model.caching import cached_property
-from dpxplain.model.charge import Request, Spend
-from dpxplain.model.contrast import Contrast, Ratio
+from dpxplain.model.charge import Request, Spend, check_rho
+from dpxplain.model.groups import Contrast, Ratio
 from dpxplain.model.hardening import plain, plain_number, plain_numbers
 from dpxplain.model.query import Query
-from dpxplain.model.release import AnswerRelease, ExplanationLine, ExplanationRelease, Released
+from dpxplain.model.release import AnswerRelease, ExplanationRelease, Released, ReleasedLine
 from dpxplain.model.schema import AggregateKind, Schema
-from dpxplain.phases.assess_question import Assessment
+from dpxplain.phases.assess import Assessment
 from dpxplain.phases.dataset import OpenDataset, Show, T
 from dpxplain.privacy.intervals import check_asked_confidence
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
-from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE
+from dpxplain.privacy.mechanisms.ranking import LOWER_SHARE
 from dpxplain.privacy.sensitivity import Neighbours
 
 LARGEST_LAYOUT = 400_000_000  # groups × predicates; fixed, as running out of memory may tell about data
@@ -54,7 +53,7 @@ class ExplanationTerms:
 
     query: Query
     contrast: Contrast
-    family: Family
+    family: PredicateFamily
     answer: AnswerRelease
     k: int
     rho: float
@@ -125,7 +124,7 @@ def check_terms(terms: ExplanationTerms) -> ExplanationTerms:
     )
 
 
-def plain_k(k: int, family: Family) -> int:
+def plain_k(k: int, family: PredicateFamily) -> int:
     """k as a plain number; raises unless it is from 1 to the number of predicates."""
     k = plain(k)
     if type(k) is not int or not 1 <= k <= family.size:
@@ -136,7 +135,7 @@ def plain_k(k: int, family: Family) -> int:
     return k
 
 
-def plain_contrast(contrast: Contrast, family: Family) -> Contrast:
+def plain_contrast(contrast: Contrast, family: PredicateFamily) -> Contrast:
     """The contrast with plain values; raises if it cannot be explained."""
     groups, weights = tuple(map(plain, contrast.groups)), plain_numbers(contrast.weights)
     at_least = plain_number(contrast.at_least)
@@ -169,7 +168,7 @@ class ExplanationPlan(ABC):
     lower_share: float | None = None  # for mechanisms that search for ranks: the paper's η
 
     @property
-    def family(self) -> Family:
+    def family(self) -> PredicateFamily:
         return self.terms.family
 
     @property
@@ -244,7 +243,7 @@ class ExplanationPlan(ABC):
     def find(self, dataset: OpenDataset) -> Released[Any] | None:
         """The stored release that it would be read from, at no cost: its table, or a preparation."""
 
-    def lines(self, release: ExplanationRelease) -> tuple[ExplanationLine, ...]:
+    def lines(self, release: ExplanationRelease) -> tuple[ReleasedLine, ...]:
         """The lines of the table, each with the conditions folded under it."""
         return release.lines
 

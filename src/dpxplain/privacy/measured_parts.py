@@ -23,7 +23,7 @@ import numpy as np
 from dpxplain.errors import InternalError
 from dpxplain.model.arrays import FloatArray
 from dpxplain.model.caching import cached_property
-from dpxplain.privacy.calibration import gaussian_scale
+from dpxplain.privacy.accounting import gaussian_scale
 
 Neighbours = Literal["unbounded", "bounded"]
 PartKind = Literal["rows", "values", "nulls", "centred", "total", "squares", "persons", "bins"]
@@ -33,7 +33,7 @@ _LESS = 1.0 - 2.0**-52
 
 
 @dataclass(frozen=True)
-class Part:
+class MeasuredPart:
     """One vector; `reach` is the most that one row adds to it, in whole units of size `unit`.
 
     For persons it is the most that one privacy unit adds, in Euclidean length, however many rows it has.
@@ -56,82 +56,84 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Block:
+class MeasuredBlock:
     """Parts, what one row can add to them, and by how much two rows of one group can differ in them.
 
     A move has one entry per part, as a multiple of the part's reach.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[MeasuredPart, ...]
     added: tuple[Move, ...]
     replaced: tuple[Move, ...]
 
 
-def persons_block(unit: str, groups: int, share: float) -> Block:
+def persons_block(unit: str, groups: int, share: float) -> MeasuredBlock:
     """The privacy units with a row in each group: one unit adds 1 to each of at most `groups` groups.
 
     Replacing a unit removes at most `groups` ones and adds at most as many.
     """
     reach = math.sqrt(groups) * (1.0 + 2.0**-50)
-    return Block((Part("persons", unit, reach, share),), ((1.0,),), ((math.sqrt(2),),))
+    return MeasuredBlock((MeasuredPart("persons", unit, reach, share),), ((1.0,),), ((math.sqrt(2),),))
 
 
-def bins_block(column: str, share: float) -> Block:
+def bins_block(column: str, share: float) -> MeasuredBlock:
     """The groups' values by bin: a row adds 1 to one entry, and its replacement may be in another bin."""
-    return Block((Part("bins", column, 1, share),), ((1.0,),), ((math.sqrt(2),),))
+    return MeasuredBlock((MeasuredPart("bins", column, 1, share),), ((1.0,),), ((math.sqrt(2),),))
 
 
-def rows_block(share: float) -> Block:
+def rows_block(share: float) -> MeasuredBlock:
     """The groups' rows: every row adds 1; replacing a row by one of its own group changes nothing."""
-    return Block((Part("rows", None, 1, share),), ((1.0,),), ((0.0,),))
+    return MeasuredBlock((MeasuredPart("rows", None, 1, share),), ((1.0,),), ((0.0,),))
 
 
-def total_block(column: str, low: int, high: int, unit: float, share: float) -> Block:
+def total_block(column: str, low: int, high: int, unit: float, share: float) -> MeasuredBlock:
     """The sums of a column with values in [low, high], not centred; a row without a value adds nothing."""
     largest = max(abs(low), abs(high))
     apart = max(largest, high - low) / largest
-    return Block((Part("total", column, largest, share, unit),), ((1.0,),), ((apart,),))
+    return MeasuredBlock((MeasuredPart("total", column, largest, share, unit),), ((1.0,),), ((apart,),))
 
 
-def values_block(column: str, share: float, *, nulls: bool) -> Block:
+def values_block(column: str, share: float, *, nulls: bool) -> MeasuredBlock:
     """The rows with a value in the column and, with `nulls`, those without.
 
     A row is in one of the two counts, so both together cost as much as one.
     """
-    values, missing = Part("values", column, 1, share), Part("nulls", column, 1, share)
+    values, missing = MeasuredPart("values", column, 1, share), MeasuredPart("nulls", column, 1, share)
     if not nulls:
-        return Block((values,), ((1.0,),), ((1.0,),))
-    return Block((values, missing), ((1.0, 0.0), (0.0, 1.0)), ((1.0, 1.0),))
+        return MeasuredBlock((values,), ((1.0,),), ((1.0,),))
+    return MeasuredBlock((values, missing), ((1.0, 0.0), (0.0, 1.0)), ((1.0, 1.0),))
 
 
 def centred_block(
     column: str, low: int, high: int, unit: float, count_share: float, sum_share: float, *, nulls: bool
-) -> Block:
+) -> MeasuredBlock:
     """Rows with a value, their centred and doubled sum Σ(2x − low − high); with `nulls`, rows without one."""
-    values = Part("values", column, 1, count_share)
-    centred = Part("centred", column, high - low, sum_share, unit / 2)
+    values = MeasuredPart("values", column, 1, count_share)
+    centred = MeasuredPart("centred", column, high - low, sum_share, unit / 2)
     return _with_nulls((values, centred), ((0.0, 2.0),), nulls=nulls)
 
 
-def squares_block(centred: Block, column: str, reach: int, unit: float, share: float) -> Block:
+def squares_block(
+    centred: MeasuredBlock, column: str, reach: int, unit: float, share: float
+) -> MeasuredBlock:
     """A centred block, and the centred squares Σ(2z² − reach) of its values z, which lie in [−reach, reach].
 
     Replacing a value within a group moves sum and squares by at most twice their reach, but never both that
     far at once.
     """
     values, total, *missing = centred.parts
-    squares = Part("squares", column, reach, share, unit)
+    squares = MeasuredPart("squares", column, reach, share, unit)
     return _with_nulls((values, total, squares), ((0.0, 2.0, 2.0),), nulls=bool(missing))
 
 
-def _with_nulls(parts: tuple[Part, ...], replaced: tuple[Move, ...], *, nulls: bool) -> Block:
+def _with_nulls(parts: tuple[MeasuredPart, ...], replaced: tuple[Move, ...], *, nulls: bool) -> MeasuredBlock:
     """A block whose parts a row with a value moves by their reach; rows without one are counted for free."""
     value = (1.0,) * len(parts)
     if not nulls:
-        return Block(parts, (value,), (*replaced, value))
-    missing = Part("nulls", parts[0].column, 1, sum(part.share for part in parts))
+        return MeasuredBlock(parts, (value,), (*replaced, value))
+    missing = MeasuredPart("nulls", parts[0].column, 1, sum(part.share for part in parts))
     added = (*value, 0.0), (*(0.0 for _ in parts), 1.0)
-    return Block((*parts, missing), added, (*((*move, 0.0) for move in replaced), (*value, 1.0)))
+    return MeasuredBlock((*parts, missing), added, (*((*move, 0.0) for move in replaced), (*value, 1.0)))
 
 
 @dataclass(frozen=True)
@@ -142,13 +144,13 @@ class Measurement:
     Σ distance²/(2·scale²), not the sum of what each part would cost by itself.
     """
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[MeasuredBlock, ...]
     rho: float
     rows: int = 1  # the most that one privacy unit has
     neighbours: Neighbours = "unbounded"
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[MeasuredPart, ...]:
         return tuple(part for block in self.blocks for part in block.parts)
 
     @cached_property
@@ -162,11 +164,11 @@ class Measurement:
             rhos = {name: rho * _LESS for name, rho in rhos.items()}
         return rhos
 
-    def scale(self, part: Part) -> float:
+    def scale(self, part: MeasuredPart) -> float:
         """σ of the part's noise, in whole units."""
         return gaussian_scale(self.sensitivity(part), self.rhos[part.name])
 
-    def sensitivity(self, part: Part) -> float:
+    def sensitivity(self, part: MeasuredPart) -> float:
         """The most that one unit's rows add to the part, in Euclidean length."""
         return float(part.reach * (1 if part.kind == "persons" else self.rows))
 
@@ -188,7 +190,7 @@ class Measurement:
         return max(2 * added, replaced)
 
 
-def _worst(block: Block, moves: Sequence[Move], rhos: Mapping[str, float]) -> Fraction:
+def _worst(block: MeasuredBlock, moves: Sequence[Move], rhos: Mapping[str, float]) -> Fraction:
     """The cost of the worst move, in exact fractions: it grows with the square of the distance."""
     return max(
         sum(
@@ -279,7 +281,7 @@ class AskedColumn:
 
 
 @dataclass(frozen=True)
-class Shares:
+class RhoShares:
     """Shares of ρ, adding up to 1: for the rows, and for each column's count, centred sum and squares."""
 
     rows: float
@@ -289,7 +291,7 @@ class Shares:
 
 
 @lru_cache(maxsize=256)
-def allocate(columns: tuple[AskedColumn, ...], *, counts_rows: bool) -> Shares:
+def allocate(columns: tuple[AskedColumn, ...], *, counts_rows: bool) -> RhoShares:
     """The shares of ρ; `counts_rows` says whether COUNT(*) is asked.
 
     >>> allocate((AskedColumn(counted=False, offsets=(1.0,)),), counts_rows=False)  # halves
@@ -394,6 +396,6 @@ class _Design:
             return CountPrecision(1.0, values, np.zeros(self.size))
         return CountPrecision(float(shares[0]), values, counts + sums + squares)
 
-    def named(self, shares: FloatArray) -> Shares:
+    def named(self, shares: FloatArray) -> RhoShares:
         counts, sums, squares = (tuple(part) for part in shares[1:].reshape(3, self.size).tolist())
-        return Shares(float(shares[0]), counts, sums, squares)
+        return RhoShares(float(shares[0]), counts, sums, squares)

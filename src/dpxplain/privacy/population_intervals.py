@@ -13,17 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpxplain.privacy.aggregate_intervals import NoisyMoments, variances
+from dpxplain.model.arrays import FloatArray
+from dpxplain.privacy.accounting import normal_cdfs
 from dpxplain.privacy.intervals import (
-    FloatArray,
     Interval,
     NoisyMean,
     NoisyMeans,
+    NoisyMoments,
     _quantile,
     _weighted,
     _weighted_reach,
+    variances,
 )
-from dpxplain.privacy.normal import normal_cdfs
 
 _Ends = tuple[FloatArray, FloatArray]
 

@@ -12,15 +12,15 @@ from functools import singledispatch
 from textwrap import wrap
 from typing import Literal
 
-from dpxplain.model.contrast import Verdict
-from dpxplain.model.finding import Finding
+from dpxplain.model.display import Finding
+from dpxplain.model.groups import Verdict
 
 MOST_ROWS = 20
 MOST_LINES = 6  # per row label in a chart
 
 
 @dataclass(frozen=True)
-class Mark:
+class IntervalMark:
     """An interval with its estimate, drawn on the table's common axis."""
 
     low: float
@@ -45,19 +45,19 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Column:
+class TextColumn:
     name: str
     align: Literal["left", "right"] = "left"
     wrap: bool = False  # long texts may take several lines
 
 
 @dataclass(frozen=True)
-class Grid:
+class TextGrid:
     """A table of texts."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[TextColumn, ...]
     rows: tuple[tuple[str, ...], ...]
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[IntervalMark, ...] = ()
     axis: Axis | None = None
     one_line: bool = False  # drop the plot rather than break a cell into lines
     more: str = ""  # what was left out: "… and 480 more groups"
@@ -74,8 +74,8 @@ class View:
     verdict: Verdict | None = None
     finding: Finding | None = None  # headline and support above the table, the caveat below it
     lead: tuple[str, ...] = ()
-    grid: Grid | None = None
-    further: tuple[Grid, ...] = ()  # more tables, where one result has several
+    grid: TextGrid | None = None
+    further: tuple[TextGrid, ...] = ()  # more tables, where one result has several
     lines: tuple[str, ...] = ()  # quiet, below the table
     notes: tuple[str, ...] = ()
     alt: str = ""  # the chart in words, if the result has one

@@ -10,10 +10,10 @@ import re
 from collections.abc import Sequence
 from importlib.resources import files
 
-from dpxplain.model.contrast import Verdict
-from dpxplain.model.finding import Finding
-from dpxplain.render import chart_rows, charts
-from dpxplain.render.layout import Grid, View
+from dpxplain.model.display import Finding
+from dpxplain.model.groups import Verdict
+from dpxplain.render import charts
+from dpxplain.render.layout import TextGrid, View
 from dpxplain.render.svg import to_svg
 from dpxplain.render.views import view_of
 
@@ -56,11 +56,11 @@ def fold(summary: str, sentences: Sequence[str]) -> Markup | None:
     return el("details", el("summary", summary), listed, class_="dpx-quiet")
 
 
-def _grids(content: View) -> list[Grid]:
+def _grids(content: View) -> list[TextGrid]:
     return [*([content.grid] if content.grid is not None else []), *content.further]
 
 
-def _table_or_fold(grid: Grid, caption: str) -> Markup:
+def _table_or_fold(grid: TextGrid, caption: str) -> Markup:
     if not grid.folded:
         return table(grid, caption)
     return el("details", el("summary", grid.folded), table(grid, caption))
@@ -88,7 +88,7 @@ def joined(*parts: str | None) -> Markup:
     return Markup("\n".join(p if isinstance(p, Markup) else html.escape(p) for p in parts if p))
 
 
-def table(grid: Grid, caption: str, class_: str | None = None) -> Markup:
+def table(grid: TextGrid, caption: str, class_: str | None = None) -> Markup:
     """An accessible table: a caption for screen readers, header cells for columns and rows."""
     head = el(
         "tr", *(el("th", c.name, scope="col", class_=_align(grid, i)) for i, c in enumerate(grid.columns))
@@ -121,15 +121,15 @@ def badge(verdict: Verdict) -> Markup:
 # CSS values that replace a chart's colours, to adapt them to light and dark pages. The fallbacks of
 # --dpx-paper are the background variables of JupyterLab and VS Code.
 _THEMED = {
-    chart_rows.INK: "currentColor",
-    chart_rows.PAPER: "var(--dpx-paper, var(--jp-layout-color0, var(--vscode-editor-background, #ffffff)))",
-    chart_rows.ABOVE: f"var(--dpx-above, {chart_rows.ABOVE})",
-    chart_rows.BELOW: f"var(--dpx-below, {chart_rows.BELOW})",
-    chart_rows.QUIET: f"var(--dpx-quiet, {chart_rows.QUIET})",
+    charts.INK: "currentColor",
+    charts.PAPER: "var(--dpx-paper, var(--jp-layout-color0, var(--vscode-editor-background, #ffffff)))",
+    charts.ABOVE: f"var(--dpx-above, {charts.ABOVE})",
+    charts.BELOW: f"var(--dpx-below, {charts.BELOW})",
+    charts.QUIET: f"var(--dpx-quiet, {charts.QUIET})",
 }
 
 
-def inline_svg(spec: chart_rows.Spec, alt: str, class_: str = "dpx-chart") -> Markup:
+def inline_svg(spec: charts.Spec, alt: str, class_: str = "dpx-chart") -> Markup:
     """The chart as SVG inside HTML: described in words, as wide as there is room, in the page's colours."""
     svg = to_svg(spec)
     opening, rest = svg.split(">", 1)
@@ -147,5 +147,5 @@ def inline_svg(spec: chart_rows.Spec, alt: str, class_: str = "dpx-chart") -> Ma
     )
 
 
-def _align(grid: Grid, column: int) -> str | None:
+def _align(grid: TextGrid, column: int) -> str | None:
     return "dpx-right" if grid.columns[column].align == "right" else None

@@ -13,21 +13,24 @@ from typing import Any
 from dpxplain.errors import BadRequest
 from dpxplain.model.charge import gaussian_part
 from dpxplain.privacy.accounting import epsilon
-from dpxplain.render import chart_rows, charts, story_tree
-from dpxplain.render.layout import Column, Grid
+from dpxplain.render import charts, views_results
+from dpxplain.render.layout import TextColumn, TextGrid
 from dpxplain.render.notebook import Markup, badge, el, fold, inline_svg, joined, table
 from dpxplain.render.views_results import answer_grid, explanation_grid, explanation_grids, of_question
 from dpxplain.results.answer import Answer
 from dpxplain.results.asked_question import AskedQuestion
-from dpxplain.results.explanation import Explanation
+from dpxplain.results.explanation import Explanation, Story
 from dpxplain.results.question import Question
 from dpxplain.results.released_answer import AnswerRow, ReleasedAnswer
-from dpxplain.results.story import Story
 from dpxplain.words import numbers, prices
-from dpxplain.words.conditions import condition_label
-from dpxplain.words.explanations import row_sentence
-from dpxplain.words.questions import GENERAL_USE, NOT_PRIVATE
-from dpxplain.words.titles import caption, question_filter
+from dpxplain.words.sentences import (
+    GENERAL_USE,
+    NOT_PRIVATE,
+    caption,
+    condition_label,
+    question_filter,
+    row_sentence,
+)
 
 MOST_GROUPS = 30
 GroupOrder = Callable[[AnswerRow], Any]  # a key to sort by
@@ -233,7 +236,7 @@ def _question(question: AskedQuestion) -> Markup:
 
 def _story(story: Story) -> Markup:
     """The story in words, as a chart and as a table."""
-    sentences = story_tree.sentences(story)
+    sentences = views_results.sentences(story)
     return _section(
         "Step by step",
         el("ol", *(el("li", sentence) for sentence in sentences), class_="sentences"),
@@ -242,7 +245,7 @@ def _story(story: Story) -> Markup:
             " ".join(sentences),
             f"The {story.question.measured} in parts of the rows. The bold line marks its value in all rows.",
         ),
-        table(story_tree.story_grid(story), "Story table"),
+        table(views_results.story_grid(story), "Story table"),
     )
 
 
@@ -300,7 +303,7 @@ def _cost(explanation: Explanation, story: Story | None) -> Markup:
     gaussian = sum(gaussian_part(rho, spends) for rho, spends in releases)
     shown_epsilon = numbers.at_most(epsilon(total, privacy.delta, gaussian))
     rows.append(("together", "", f"{total:.6g}"))
-    grid = Grid((Column("step"), Column("mechanism"), Column("ρ", "right")), tuple(rows))
+    grid = TextGrid((TextColumn("step"), TextColumn("mechanism"), TextColumn("ρ", "right")), tuple(rows))
     return _section(
         "What it cost",
         el(
@@ -343,11 +346,11 @@ def _section(title: str, *parts: str | None) -> Markup:
     return el("section", el("h2", title), joined(*parts))
 
 
-def _figure(draw: Callable[[int], chart_rows.Spec], alt: str, caption: str = "") -> Markup:
+def _figure(draw: Callable[[int], charts.Spec], alt: str, caption: str = "") -> Markup:
     """The chart twice, for wide and for narrow screens; style sheets show one of them."""
     return el(
         "figure",
-        inline_svg(draw(chart_rows.WIDE), alt, "dpx-chart wide"),
-        inline_svg(draw(chart_rows.PHONE), alt, "dpx-chart phone"),
+        inline_svg(draw(charts.WIDE), alt, "dpx-chart wide"),
+        inline_svg(draw(charts.PHONE), alt, "dpx-chart phone"),
         el("figcaption", caption) if caption else None,
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 from typing_extensions import TypedDict  # pydantic reads the standard one from Python 3.12 on
 
-from dpxplain.explanation.recipes import python_code
+from dpxplain.explanation.family_choice import python_code
 from dpxplain.model.groups import JOINT
 from dpxplain.model.schema import Schema
 from dpxplain.privacy.intervals import DEFAULT_METHOD
@@ -24,25 +24,25 @@ class Code(TypedDict):
 
 
 @dataclass(frozen=True)
-class Place:
+class CodePlace:
     """Where to repeat a request: how Python connects, and the options that every command line has."""
 
     connect: str
     words: tuple[str, ...]
 
     @classmethod
-    def of_schema(cls, schema: Schema) -> Place:
+    def of_schema(cls, schema: Schema) -> CodePlace:
         file = f"{schema.table.name}.toml"
         return cls(f"dpx.connect(schema={file!r})", ("--schema", file))
 
     @classmethod
-    def of_server(cls, url: str) -> Place:
+    def of_server(cls, url: str) -> CodePlace:
         """The place of a server. The code leaves out the token, which DPXPLAIN_TOKEN holds."""
         return cls(f"dpx.connect({url!r})", ("--data", url))
 
 
 def query_code(
-    place: Place, sql: str, rho: float, *, confidence: float = _USUAL_CONFIDENCE, population: bool = False
+    place: CodePlace, sql: str, rho: float, *, confidence: float = _USUAL_CONFIDENCE, population: bool = False
 ) -> Code:
     """The code of a query (Phase 1).
 
@@ -58,7 +58,7 @@ def query_code(
 
 
 def explain_code(
-    place: Place, sql: str, rho: float, request: Mapping[str, Any], schema: Schema, *, several: bool
+    place: CodePlace, sql: str, rho: float, request: Mapping[str, Any], schema: Schema, *, several: bool
 ) -> Code:
     """The code of all three phases: answer, question and table; `request` is as the history stores it.
 

@@ -16,8 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from dpxplain.model.charge import Entry
-from dpxplain.model.contrast import Verdict
-from dpxplain.render.layout import Axis, Grid, Mark, View
+from dpxplain.model.groups import Verdict
+from dpxplain.render.layout import Axis, IntervalMark, TextGrid, View
 from dpxplain.render.views import of_history, view_of
 
 NARROWEST, WIDEST, USUAL = 60, 120, 100
@@ -121,7 +121,7 @@ def _opening(content: View) -> list[RenderableType]:
     return parts
 
 
-def _table(grid: Grid, width: int) -> Table:
+def _table(grid: TextGrid, width: int) -> Table:
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1), header_style="bold", border_style="dim")
     widths, plot = fit(grid, width)
     # Ranks read best to the right of the plot, everything else to its left.
@@ -140,7 +140,7 @@ def _table(grid: Grid, width: int) -> Table:
     return table
 
 
-def fit(grid: Grid, width: int) -> tuple[list[int], int]:
+def fit(grid: TextGrid, width: int) -> tuple[list[int], int]:
     """The width of each column and of the plot.
 
     When space is short, headers wrap first, then the cells that may; the plot goes last of all, unless
@@ -190,7 +190,7 @@ def axis_header(axis: Axis, width: int) -> str:
     return line[:width]
 
 
-def mark_line(mark: Mark, axis: Axis, width: int) -> str:
+def mark_line(mark: IntervalMark, axis: Axis, width: int) -> str:
     """One interval in text, on the common axis.
 
     >>> mark_line(Mark(0.4, 0.6, 0.8), Axis(0.0, 1.0, 0.0, ("0", "", "1")), 21)
@@ -210,7 +210,7 @@ def mark_line(mark: Mark, axis: Axis, width: int) -> str:
     return "".join(line)
 
 
-def _styled_mark(mark: Mark, axis: Axis, width: int) -> Text:
+def _styled_mark(mark: IntervalMark, axis: Axis, width: int) -> Text:
     line = mark_line(mark, axis, width)
     reference = axis.reference or 0.0
     style = "yellow" if mark.hollow else "magenta" if mark.high < reference else "cyan"

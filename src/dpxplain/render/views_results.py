@@ -1,34 +1,174 @@
-"""What answers, questions and tables show: each as sentences and tables of texts."""
+"""What answers, questions, tables and stories show: each as sentences and tables of texts."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from dpxplain.model.contrast import Verdict
-from dpxplain.render.layout import MOST_ROWS, Axis, Column, Grid, Mark, View, aligned, nice, span, view
+from dpxplain.model.groups import Verdict
+from dpxplain.phases.explain_marginals import StoryLine
+from dpxplain.privacy.marginals.inference import Gap
+from dpxplain.render.layout import (
+    MOST_ROWS,
+    Axis,
+    IntervalMark,
+    TextColumn,
+    TextGrid,
+    View,
+    aligned,
+    nice,
+    span,
+    view,
+)
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.results.combination import Combination
-from dpxplain.results.explanation import CustomExplanation, Explanation, ExplanationRow
+from dpxplain.results.explanation import CustomExplanation, Explanation, ExplanationRow, Story, StoryPreview
 from dpxplain.results.question import Question
 from dpxplain.results.released_answer import AnswerRow
 from dpxplain.words import numbers
-from dpxplain.words.conditions import condition_label
-from dpxplain.words.explanations import (
+from dpxplain.words.findings import in_general
+from dpxplain.words.numbers import PERCENT
+from dpxplain.words.prices import FREE_FORMULA, FREE_QUESTION, cost, price
+from dpxplain.words.sentences import (
     AS_ASKED,
     CUSTOM_INTERVALS,
     LOST_IN_NOISE,
+    NOT_PRIVATE,
+    answer_title,
+    condition_label,
     effect_text,
     relative_text,
     row_sentence,
 )
-from dpxplain.words.findings import in_general
-from dpxplain.words.numbers import PERCENT
-from dpxplain.words.prices import FREE_FORMULA, FREE_QUESTION, cost
-from dpxplain.words.questions import NOT_PRIVATE
-from dpxplain.words.titles import answer_title
+
+# -- Stories -----------------------------------------------------------------------------------------------
+#
+# A story as sentences and as a tree, the same for all displays.
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One line of the tree: all rows, or the rows with or without a step's condition."""
+
+    label: str
+    gap: Gap
+    level: int = 0
+    step: StoryLine | None = None
+    is_rest: bool = False
+    unit: numbers.Unit = numbers.PLAIN
+
+    @property
+    def text(self) -> str:
+        """The branch's label behind the tree lines that lead to it."""
+        stem = "│ " * (self.level - 1) + ("└ " if self.is_rest else "├ ") if self.step else ""
+        return f"{stem}{self.label}"
+
+    @property
+    def short(self) -> str:
+        """The branch without tree lines, for places where they would not connect, such as beside a chart."""
+        if self.level < 2:
+            return self.label
+        return f"{'… ' * (self.level - 1)}{'' if self.is_rest else 'and '}{self.label}"
+
+    @property
+    def gap_text(self) -> str:
+        return self.unit.interval(*self.gap.interval)
+
+    @property
+    def rows_text(self) -> str:
+        return _rows(self.gap)
+
+
+def tree(story: Story) -> list[Branch]:
+    """All rows, then the rows that meet each step's condition, then in reverse order those that do not."""
+    numbered = list(enumerate(story.steps, 1))
+    unit = story.question.unit
+    down = [Branch(story.label(step), step.inside, level, step, unit=unit) for level, step in numbered]
+    back = [
+        Branch(f"without {story.label(step)}", step.rest, level, step, is_rest=True, unit=unit)
+        for level, step in numbered
+    ]
+    return [Branch("all rows", story.gap, unit=unit), *down, *reversed(back)]
+
+
+def sentences(story: Story) -> list[str]:
+    """The story in words: its finding, then a sentence for each further step."""
+    unit, name = story.question.unit, story.question.measured
+    lines = [str(story.finding)]
+    for step in story.steps[1:]:
+        lines.append(
+            f"Within these, {story.phrase(step)}: among its {_rows(step.inside)} rows the {name} is "
+            f"{unit.span(*step.inside.interval)}, among the others {unit.span(*step.rest.interval)}."
+        )
+    if story.steps and story.ends_in_noise and len(story.steps) > 1:
+        lines.append("Nothing else clearly shrinks it.")
+    return lines
+
+
+def _rows(gap: Gap) -> str:
+    low, high = gap.rows
+    return numbers.interval(round(low), round(high))
+
+
+def story_grid(story: Story) -> TextGrid:
+    branches = tree(story)
+    intervals = [branch.gap.interval for branch in branches]
+    low, high = span(intervals, story.gap.estimate)
+    unit = story.question.unit
+    ends = unit.number(low, high - low), unit.number(high, high - low)
+    return TextGrid(
+        columns=(
+            TextColumn("rows"),
+            TextColumn(f"{story.question.measured} among them", "right"),
+            TextColumn("number of rows", "right"),
+        ),
+        rows=tuple((branch.text, branch.gap_text, branch.rows_text) for branch in branches),
+        marks=tuple(IntervalMark(b.gap.interval[0], b.gap.estimate, b.gap.interval[1]) for b in branches),
+        axis=Axis(low, high, story.gap.estimate, (ends[0], "", ends[1])),
+    )
+
+
+@view.register
+def of_story(story: Story, most: int = MOST_ROWS) -> View:
+    question, (_, *further) = story.question, sentences(story)
+    finding = story.finding
+    return View(
+        title=f"Step by step: {question.title}",
+        warning="" if story.private and question.answer.private else NOT_PRIVATE,
+        verdict=question.verdict,
+        finding=finding,
+        lead=tuple(further),
+        grid=story_grid(story) if story.steps else None,
+        lines=tuple(filter(None, (in_general(question.comparison),))),
+        notes=finding.notes,
+        alt=" ".join(sentences(story)),
+    )
+
+
+@view.register
+def of_story_preview(preview: StoryPreview, most: int = MOST_ROWS) -> View:
+    return View(
+        title="Preview of a story: nothing is spent",
+        lead=(numbers.clean(preview.question), *price(preview.price), expected_story(preview)),
+    )
+
+
+def expected_story(preview: StoryPreview) -> str:
+    """How deep and how precise a story will be."""
+    steps = numbers.counted(preview.levels, "step")
+    where = "" if preview.rows_in_group is None else f" in groups of {preview.rows_in_group:,}"
+    margin = preview.unit.about(preview.gap_margin, preview.gap_margin)
+    return (
+        f"Up to {steps}, chosen from {preview.predicates:,} conditions. Each {preview.measured} will be "
+        f"accurate to about ±{margin}{where}, each number of rows to ±{numbers.number(preview.rows_margin)}."
+    )
+
+
+# -- Answers, questions and tables -------------------------------------------------------------------------
+#
+# What answers, questions and tables show: each as sentences and tables of texts.
 
 
 @view.register
@@ -69,7 +209,7 @@ def answer_figures(answer: Answer) -> numbers.Figures | None:
     return numbers.Figures.of(intervals, whole=answer.is_count, percent=answer.in_percent)
 
 
-def answer_grid(answer: Answer, visible_rows: Sequence[AnswerRow]) -> Grid:
+def answer_grid(answer: Answer, visible_rows: Sequence[AnswerRow]) -> TextGrid:
     """One line per group, with a mark on a common axis."""
     names = {o.column: o.name for o in answer.statement.presentation.outputs if o.column is not None}
     declared = [answer.schema.column(name) for name in answer.groups.columns]
@@ -77,8 +217,8 @@ def answer_grid(answer: Answer, visible_rows: Sequence[AnswerRow]) -> Grid:
         column.heading(name) if names.get(name, name) == name else names[name]
         for name, column in zip(answer.groups.columns, declared, strict=True)
     ]
-    groups = tuple(Column(numbers.clean(heading), wrap=True) for heading in headings)
-    value = Column(numbers.clean(answer.value_heading), "right")
+    groups = tuple(TextColumn(numbers.clean(heading), wrap=True) for heading in headings)
+    value = TextColumn(numbers.clean(answer.value_heading), "right")
     figures = answer_figures(answer)
     written = figures if figures is not None and (figures.percent or answer.is_count) else None
     estimates = aligned(
@@ -106,15 +246,15 @@ def answer_grid(answer: Answer, visible_rows: Sequence[AnswerRow]) -> Grid:
         for row, estimate in zip(visible_rows, estimates, strict=True)
     )
     left_out = len({row.group for row in answer.rows} - {row.group for row in visible_rows})
-    return Grid(
+    return TextGrid(
         columns=(
-            *(groups or (Column("group"),)),
+            *(groups or (TextColumn("group"),)),
             value,
-            Column(f"{numbers.level(answer.confidence)} interval"),
-            *((Column("in general"),) if answer.population and not answer.not_general else ()),
+            TextColumn(f"{numbers.level(answer.confidence)} interval"),
+            *((TextColumn("in general"),) if answer.population and not answer.not_general else ()),
         ),
         rows=rows,
-        marks=tuple(Mark(r.interval[0], r.estimate, r.interval[1]) for r in visible_rows),
+        marks=tuple(IntervalMark(r.interval[0], r.estimate, r.interval[1]) for r in visible_rows),
         axis=_axis(
             [r.interval for r in visible_rows if not r.is_unknown],
             unit=PERCENT if answer.in_percent else numbers.PLAIN,
@@ -139,11 +279,11 @@ def of_question(question: Question, most: int = MOST_ROWS) -> View:
     if question.in_general is not None:
         readings.append(("in general", question.in_general.interval))
     named = len(readings) > 1
-    grid = Grid(
+    grid = TextGrid(
         columns=(
-            *((Column("where"),) if named else ()),
-            Column(f"released {question.measured}"),
-            Column(f"{numbers.level(question.confidence)} interval"),
+            *((TextColumn("where"),) if named else ()),
+            TextColumn(f"released {question.measured}"),
+            TextColumn(f"{numbers.level(question.confidence)} interval"),
         ),
         rows=tuple(
             (
@@ -154,7 +294,8 @@ def of_question(question: Question, most: int = MOST_ROWS) -> View:
             for name, (low, high) in readings
         ),
         marks=tuple(
-            Mark(low, question.estimate, high, hollow=low <= constant <= high) for _, (low, high) in readings
+            IntervalMark(low, question.estimate, high, hollow=low <= constant <= high)
+            for _, (low, high) in readings
         ),
         axis=_axis([ends for _, ends in readings], constant, question.unit),
     )
@@ -177,8 +318,11 @@ def of_combination(combination: Combination, most: int = MOST_ROWS) -> View:
     return View(
         title=combination.formula,
         warning="" if combination.private else NOT_PRIVATE,
-        grid=Grid(
-            columns=(Column("value", "right"), Column(f"{numbers.level(combination.confidence)} interval")),
+        grid=TextGrid(
+            columns=(
+                TextColumn("value", "right"),
+                TextColumn(f"{numbers.level(combination.confidence)} interval"),
+            ),
             rows=((numbers.number(combination.estimate, high - low), numbers.open_interval(low, high)),),
         ),
         lines=tuple(filter(None, (combination.method_note,))),
@@ -207,7 +351,7 @@ def _effects(table: Explanation, most: int) -> str:
     return " ".join(row_sentence(table.explained, table.effect_of(row)) for row in table.rows[:most])
 
 
-def explanation_grids(table: Explanation, most: int = MOST_ROWS) -> list[Grid]:
+def explanation_grids(table: Explanation, most: int = MOST_ROWS) -> list[TextGrid]:
     """The conditions with a clear effect, and folded below them those that are too noisy to tell."""
     rows = table.rows[:most]
     if table.question.verdict is not Verdict.REAL:
@@ -223,27 +367,29 @@ def explanation_grids(table: Explanation, most: int = MOST_ROWS) -> list[Grid]:
     return grids
 
 
-def explanation_grid(table: Explanation, rows: Sequence[ExplanationRow]) -> Grid:
+def explanation_grid(table: Explanation, rows: Sequence[ExplanationRow]) -> TextGrid:
     """One line per condition: what it removes of the gap; or its influence and rank."""
     grid = _influence_grid(table, rows) if table.by_influence else _share_grid(table, rows)
     return replace(grid, more=numbers.more(len(table.rows) - MOST_ROWS, "condition") if rows else "")
 
 
-def _share_grid(table: Explanation, rows: Sequence[ExplanationRow]) -> Grid:
+def _share_grid(table: Explanation, rows: Sequence[ExplanationRow]) -> TextGrid:
     name, shares = table.question.measured, [row.share_removed or (-math.inf, math.inf) for row in rows]
     low, high = nice(*span(shares, 0.0))
-    return Grid(
+    return TextGrid(
         columns=(
-            Column("condition", wrap=True),
-            Column(f"effect on the {name}"),
-            Column(f"{name} without them", "right"),
+            TextColumn("condition", wrap=True),
+            TextColumn(f"effect on the {name}"),
+            TextColumn(f"{name} without them", "right"),
         ),
         rows=tuple(
             (table.label_of(row), effect_text(table.effect_of(row)), gap_without_text(table, row))
             for row in rows
         ),
         marks=tuple(
-            Mark(ends[0], 0.0 if row.share_estimate is None else row.share_estimate, ends[1], row.is_unclear)
+            IntervalMark(
+                ends[0], 0.0 if row.share_estimate is None else row.share_estimate, ends[1], row.is_unclear
+            )
             for row, ends in zip(rows, shares, strict=True)
         ),
         axis=Axis(low, high, 0.0, (PERCENT.number(low), "", PERCENT.number(high))),
@@ -265,22 +411,22 @@ def _gap_spread(table: Explanation) -> float | None:
     return widths[len(widths) // 2] if widths else None
 
 
-def _influence_grid(table: Explanation, rows: Sequence[ExplanationRow]) -> Grid:
+def _influence_grid(table: Explanation, rows: Sequence[ExplanationRow]) -> TextGrid:
     divisor = table.question.relative_to or 1.0
     intervals = [(r.influence[0] / divisor, r.influence[1] / divisor) for r in rows]
     marks = (
-        Mark(low, row.estimate / divisor, high, hollow=low <= 0 <= high)
+        IntervalMark(low, row.estimate / divisor, high, hollow=low <= 0 <= high)
         for row, (low, high) in zip(rows, intervals, strict=True)
     )
     # A ratio's table has no shares, and so no other view that tells what remains.
     tells_gaps = all(row.share_removed is None and row.gap_without is not None for row in table.rows)
-    return Grid(
+    return TextGrid(
         columns=(
-            Column("condition", wrap=True),
-            Column("effect"),
-            *((Column(f"{table.question.measured} without them", "right"),) if tells_gaps else ()),
-            Column("relative influence" if table.relative else "influence", "right"),
-            Column(f"rank of {table.family_size:,}", "right"),
+            TextColumn("condition", wrap=True),
+            TextColumn("effect"),
+            *((TextColumn(f"{table.question.measured} without them", "right"),) if tells_gaps else ()),
+            TextColumn("relative influence" if table.relative else "influence", "right"),
+            TextColumn(f"rank of {table.family_size:,}", "right"),
         ),
         rows=tuple(
             (
@@ -306,11 +452,11 @@ def of_custom_explanation(table: CustomExplanation, most: int = MOST_ROWS) -> Vi
         verdict=question.verdict,
         finding=question.finding,
         lead=(f"Conditions by the influence “{name}”:",),
-        grid=Grid(
+        grid=TextGrid(
             columns=(
-                Column("condition", wrap=True),
-                Column("influence", "right"),
-                Column(f"rank of {table.family_size:,}", "right"),
+                TextColumn("condition", wrap=True),
+                TextColumn("influence", "right"),
+                TextColumn(f"rank of {table.family_size:,}", "right"),
             ),
             rows=tuple(
                 (

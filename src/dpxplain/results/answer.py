@@ -6,14 +6,18 @@ from collections.abc import Mapping, Sequence
 
 from dpxplain.errors import QuestionError
 from dpxplain.explanation.family_choice import FamilyChoice, Predicates
-from dpxplain.model.contrast import Contrast
+from dpxplain.model.groups import Contrast
 from dpxplain.privacy.intervals import DEFAULT_METHOD
-from dpxplain.results.argument_errors import checked_arguments
-from dpxplain.results.asked_price import USUAL_PREPARATION, asked_rho, required_rho
-from dpxplain.results.base import Truth, require_curator
-from dpxplain.results.prepared import PlannedPreparation, PreparationPreview, Prepared, plan_prepared
-from dpxplain.results.question import Question
-from dpxplain.results.ratio_question import RatioQuestion, ratio_of
+from dpxplain.results.base import (
+    USUAL_PREPARATION,
+    Truth,
+    asked_rho,
+    checked_arguments,
+    require_curator,
+    required_rho,
+)
+from dpxplain.results.preview import PlannedPreparation, PreparationPreview, Prepared, plan_prepared
+from dpxplain.results.question import Question, RatioQuestion, ratio_of
 from dpxplain.results.released_answer import ReleasedAnswer
 
 

@@ -2,32 +2,225 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dpxplain.errors import QuestionError
-from dpxplain.model.charge import Spend
-from dpxplain.model.display import Charted, Record
-from dpxplain.model.finding import Finding
-from dpxplain.model.groups import Groups
+from typing_extensions import TypedDict
+
+from dpxplain.errors import BadRequest, ExplanationError, QueryRefused, QuestionError
+from dpxplain.explanation.family_choice import FamilyChoice
+from dpxplain.model.charge import Budget, Request, Spend
+from dpxplain.model.column import DomainValue
+from dpxplain.model.display import Charted, Finding, Record
+from dpxplain.model.expression import aggregates_of, formula_text, renumbered
+from dpxplain.model.groups import Contrast, Groups, judge
 from dpxplain.model.hardening import Frozen
-from dpxplain.model.query import VARIANCES, Query, Statement
+from dpxplain.model.query import VARIANCES, Aggregate, Output, Query, Statement
 from dpxplain.model.release import AnswerRelease, AnswersRelease, Released
-from dpxplain.model.schema import DomainValue, Schema
-from dpxplain.phases.answer_query import canonical
+from dpxplain.model.schema import Schema
+from dpxplain.phases.answer_query import QueriesPlan, QueryPlan, canonical, plan_queries, plan_query
+from dpxplain.phases.assess import Assessment
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.phases.measure_quality import read_quality
-from dpxplain.privacy.intervals import DEFAULT_METHOD
+from dpxplain.phases.explain_marginals import TYPICAL_ROWS
+from dpxplain.phases.measure import read_quality
+from dpxplain.privacy.formula_intervals import DEFAULT_FORMULA_METHOD
+from dpxplain.privacy.formula_intervals import METHODS as FORMULA_METHODS
+from dpxplain.privacy.intervals import DEFAULT_METHOD, METHODS, Interval
 from dpxplain.results.answer import Answer
-from dpxplain.results.argument_errors import checked_arguments
-from dpxplain.results.base import ReleasedRows, Truth, require_curator
-from dpxplain.results.computed_values import arrangement, selection
-from dpxplain.results.formula_answer import FormulaAnswer, computed_answer
-from dpxplain.results.question import Question
-from dpxplain.results.ratio_question import RatioQuestion
+from dpxplain.results.asked_question import query_request
+from dpxplain.results.base import (
+    NAMES,
+    USUAL_QUERY,
+    Planned,
+    ReleasedRows,
+    Truth,
+    checked_arguments,
+    ladder,
+    require_curator,
+)
+from dpxplain.results.combination import FormulaValues, arrangement, finite, rounded, selection
+from dpxplain.results.preview import PlannedPreparation, Price, QueriesPreview, QueryPreview
+from dpxplain.results.question import Question, RatioQuestion
 from dpxplain.results.released_answer import AnswerRow, plain_value
+from dpxplain.sql.parse import parse, quoted_name
+from dpxplain.sql.source import refuse_where
+from dpxplain.words import numbers
 from dpxplain.words.declarations import shaped_by
-from dpxplain.words.questions import unselected_note
+from dpxplain.words.numbers import PLAIN, Unit
+from dpxplain.words.sentences import in_percent, unselected_note
+
+# -- Formula answer ----------------------------------------------------------------------------------------
+#
+# A value computed from released aggregates, such as SUM(a) / COUNT(*): an answer that cannot be explained.
+#
+# This is post-processing. The intervals are those of arithmetic on released values (`results.combination`).
+
+_MOST_COMPARED = 200  # groups
+
+
+class FormulaAnswer(Answer):
+    """One computed value per group; `parts` are the answers that it is computed from."""
+
+    def __init__(
+        self, output: Output, statement: Statement, parts: Sequence[Answer], order: Sequence[int]
+    ) -> None:
+        first = parts[0]
+        self.statement = statement.computing(output)
+        self.output = output
+        self.parts = tuple(parts)
+        self.release = first.release
+        self.entry = first.entry
+        self.id = first.id
+        self.free = first.free
+        self.confidence = first.confidence
+        self.population = first.population
+        self.groups = first.groups
+        self.having = first.having
+        self._dataset = first._dataset
+        self._values = FormulaValues(output.value, self.parts)
+        self._every = _ComputedRows(self._values, first, output.digits)
+        self.rows = tuple(self._every[group] for group in order)
+        self.freeze()
+
+    @property
+    def rho(self) -> float:
+        return self.entry.rho
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        return self.entry.spends
+
+    @property
+    def queries(self) -> list[Query]:
+        return [part.statement.query for part in self._used_parts]
+
+    @property
+    def unit(self) -> Unit:
+        """No unit, because a formula may multiply and divide units."""
+        return PLAIN
+
+    @property
+    def is_count(self) -> bool:
+        return False
+
+    def _joint_intervals(self, rows: Sequence[AnswerRow]) -> list[Interval]:
+        """Intervals that hold together, as in `Answer`; infinite ones for more than `_MOST_COMPARED` rows."""
+        if len(rows) > _MOST_COMPARED:
+            return [(-math.inf, math.inf)] * len(rows)
+        joint = 1.0 - (1.0 - self.confidence) / self.groups.size
+        return [self._values.value(row.number).interval_by(DEFAULT_FORMULA_METHOD, joint) for row in rows]
+
+    @property
+    def in_percent(self) -> bool:
+        """False: a value computed from shares need not be a share."""
+        return False
+
+    @property
+    def expression(self) -> str:
+        return self.statement.text_of(self.output.value)
+
+    @property
+    def not_general(self) -> str:
+        return (
+            f"There is no “in general” interval for {self.expression}, because it is computed from noisy "
+            "values."
+        )
+
+    @property
+    def general_basis(self) -> str:
+        return self.not_general
+
+    @property
+    def no_influence(self) -> str:
+        return f"{self.expression} is computed from noisy values. Only COUNT, SUM and AVG can be explained."
+
+    def assess(self, contrast: Contrast, confidence: float, method: str) -> Assessment:
+        if method not in METHODS:
+            raise QuestionError(
+                f"There is no interval method {method!r}.", remedy=f"Choose one of: {', '.join(METHODS)}."
+            )
+        terms = [
+            weight * self._values.value(group)
+            for group, weight in zip(contrast.groups, contrast.weights, strict=True)
+        ]
+        total = sum(terms[1:], terms[0])
+        ends = total.interval_by(method if method in FORMULA_METHODS else DEFAULT_FORMULA_METHOD, confidence)
+        return Assessment(finite(total.estimate, ends), ends, judge(ends, contrast.at_least))
+
+    def _check_explainable(self) -> None:
+        """Allows every formula: released values can be compared. `unexplained` refuses explanations."""
+
+    def _check_ratio(self) -> None:
+        raise QuestionError(
+            f"{self.expression} is itself computed from other values. You can ask about ratios of COUNT, SUM "
+            "and AVG only.",
+            remedy='Divide two values of the answer for free: answer["A"] / answer["B"] has an interval.',
+        )
+
+    def plan_prepare(
+        self, rho: float | None, choice: FamilyChoice, epsilon: float | None = None
+    ) -> PlannedPreparation:
+        raise self.unexplained()
+
+    def unexplained(self) -> ExplanationError:
+        parts = " or ".join(part.expression for part in self._used_parts if not part.no_influence)
+        instead = f"a value that it is computed from: {parts}" if parts else "COUNT, SUM or AVG"
+        return ExplanationError(self.no_influence, remedy=f"Ask why about {instead}.")
+
+    @property
+    def _used_parts(self) -> list[Answer]:
+        return [self.parts[number] for number in sorted(aggregates_of(self.output.value))]
+
+
+class _ComputedRows(dict[int, AnswerRow]):
+    """The rows of a computed value, made when they are needed."""
+
+    def __init__(self, values: FormulaValues, first: Answer, digits: int | None) -> None:
+        super().__init__()
+        self._values, self._first, self._digits = values, first, digits
+
+    def __missing__(self, group: int) -> AnswerRow:
+        estimate, ends = self._values.estimated(group)
+        if self._digits is not None:
+            estimate, ends = rounded(estimate, ends, self._digits)
+        like = self._first.row(group)
+        row = AnswerRow(
+            like.group,
+            like.label,
+            estimate,
+            ends,
+            math.nan,
+            is_unknown=math.isinf(ends[0]) and math.isinf(ends[1]),
+            _index=group,
+            _values=self._values,
+        )
+        self[group] = row
+        return row
+
+
+def computed_answer(text: str, measured: Sequence[Answer]) -> FormulaAnswer | None:
+    """The answer for SQL arithmetic over measured aggregates; None if the text is anything else."""
+    first = measured[0]
+    table = quoted_name(first.schema.table.name)
+    try:
+        statement = parse(f"SELECT {text}\n FROM {table}", first.schema)
+    except QueryRefused:
+        return None
+    available = [part.statement.query.aggregate for part in measured]
+    values = statement.presentation.values
+    is_value = len(values) == len(statement.presentation.outputs) == 1 and statement.query.where is None
+    aggregates = [query.aggregate for query in statement.queries]
+    if not is_value or any(aggregate not in available for aggregate in aggregates):
+        return None
+    formula = renumbered(values[0].value, [available.index(aggregate) for aggregate in aggregates])
+    whole = replace(first.statement, more=tuple(available[1:]))
+    output = Output(formula_text(formula, list(map(str, available))), None, -1, formula, values[0].digits)
+    order = [first.groups.find(row.group) for row in first.rows]
+    return FormulaAnswer(output, whole, measured, order)
+
+
+# -- Answers -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -252,3 +445,209 @@ def unused(name: str, names: Collection[str]) -> str:
     while name in names:
         name += "_"
     return name
+
+
+# -- Planned query -----------------------------------------------------------------------------------------
+#
+# A query that is planned and priced, and not yet paid for.
+
+MOST_COMPUTED = 10_000  # groups: each formula and its interval are computed one by one
+
+
+class PlannedQuery(Planned[AnswerRelease | AnswersRelease, Answer | Answers]):
+    """A query for one or several aggregates."""
+
+    plan: QueryPlan | QueriesPlan
+
+    def __init__(
+        self,
+        statement: Statement,
+        plan: QueryPlan | QueriesPlan,
+        request: Request,
+        confidence: float,
+        dataset: OpenDataset,
+        population: bool = False,
+    ) -> None:
+        super().__init__(plan, request, dataset)
+        self.statement = statement
+        self.confidence = confidence
+        self.population = population
+        self.freeze()
+
+    @classmethod
+    def of(
+        cls,
+        statement: Statement,
+        rho: float,
+        confidence: float,
+        dataset: OpenDataset,
+        population: bool = False,
+    ) -> PlannedQuery:
+        plan = (
+            plan_queries(statement.queries, dataset.schema, rho)
+            if statement.more
+            else plan_query(statement.query, dataset.schema, rho)
+        )
+        planned = cls(statement, plan, query_request(statement.sql, rho), confidence, dataset, population)
+        if planned.group_count > MOST_COMPUTED and statement.is_computed:
+            raise QueryRefused(
+                f"HAVING and arithmetic work for at most {MOST_COMPUTED:,} groups. This query has "
+                f"{planned.group_count:,}.",
+                remedy="Group by fewer columns. Or ask for the aggregates alone, and compute with the "
+                "answer's rows.",
+            )
+        return planned
+
+    @property
+    def schema(self) -> Schema:
+        """The schema that the query was planned under, with the columns of joined tables."""
+        return self._dataset.schema
+
+    @property
+    def groups(self) -> Groups:
+        return Groups.of(self.statement.query, self._dataset.schema)
+
+    @property
+    def group_count(self) -> int:
+        """How many groups are measured, including those that the WHERE excludes."""
+        return self.groups.size
+
+    def check_shown(self) -> PlannedQuery:
+        """Returns the query itself; raises if the WHERE excludes every group, so the answer has no rows."""
+        groups = self.groups
+        if not groups.remaining:
+            columns = ", ".join(groups.columns)
+            raise refuse_where(
+                self.statement.sql,
+                f"The WHERE condition excludes every listed group of {columns}, so the answer would have no "
+                "rows.",
+                "Change the condition, or group by another column.",
+            )
+        return self
+
+    @property
+    def look(self) -> Hashable:
+        return self.statement.presentation, self.population
+
+    def show(self, released: Released[AnswerRelease | AnswersRelease]) -> Answer | Answers:
+        """The release as the statement shows it."""
+        if self.statement.is_table:
+            return Answers(
+                self.statement,
+                released,
+                self._dataset,
+                confidence=self.confidence,
+                population=self.population,
+            )
+        assert isinstance(released.value, AnswerRelease)
+        single = Released(released.value, released.entry, released.free)
+        return Answer(
+            self.statement, single, self._dataset, confidence=self.confidence, population=self.population
+        )
+
+    def preview(self) -> QueryPreview | QueriesPreview:
+        plan, sql = self.plan, self.statement.sql
+        price = Price.of(plan, self._dataset, free=self.is_stored)
+        size = len(self.groups.remaining)
+        parts = [
+            QueryPreview.of(plan.expected(query), sql, size, price, self._dataset, self.confidence)
+            for query in self.statement.queries
+        ]
+        if not self.statement.is_table:
+            return parts[0]
+        named_parts = tuple(zip(self.statement.measured_names, parts, strict=True))
+        notes = tuple(map(unselected_note, self.statement.unselected))
+        return QueriesPreview(price, sql, size, self.confidence, named_parts, notes)
+
+
+# -- Price levels ------------------------------------------------------------------------------------------
+#
+# The precision that the prices Rough, Good and Sharp buy, in a query's own unit, from declarations alone.
+
+_IN_A_GROUP = f" in a group of {TYPICAL_ROWS:,}"
+
+
+class PriceLevel(TypedDict):
+    """`margin` is how far off figures may be, in their own unit; empty where that is not known beforehand."""
+
+    rho: float
+    free: bool
+    affordable: bool
+    margin: str
+
+
+def query_levels(plan: Callable[[float], PlannedQuery], prices: Sequence[float]) -> list[PriceLevel]:
+    """What each price buys for a query."""
+    planned = [plan(rho) for rho in prices]
+    previews = [(query, query.preview()) for query in planned]
+    return [level_of(preview.price, query_margin(query, preview)) for query, preview in previews]
+
+
+def level_of(price: Price, margin: str) -> PriceLevel:
+    return PriceLevel(rho=price.rho, free=price.free, affordable=price.affordable, margin=margin)
+
+
+def missing_price(plan: Callable[[float], PlannedQuery], budget: Budget) -> BadRequest:
+    """The error for a query without a price, which says what Rough, Good and Sharp would buy."""
+    prices = ladder(USUAL_QUERY, budget.limit)
+    levels = [_choice(level, budget) for level in query_levels(plan, prices)]
+    levels[1:] = [text.replace(_IN_A_GROUP, "") for text in levels[1:]]  # the same as in the first
+    choices = " ".join(f"{name}: {text}." for name, text in zip(NAMES, levels, strict=True))
+    good = prices[1]
+    return BadRequest(
+        f"How precise should it be? {choices}",
+        remedy=f"Ask again with a price, such as rho={good:g} (on the command line --rho {good:g}). "
+        "Nothing was spent.",
+    )
+
+
+def _choice(level: PriceLevel, budget: Budget) -> str:
+    if level["free"]:
+        price = "free, because it was asked before"
+    elif level["affordable"]:
+        price = numbers.rho(level["rho"])
+    else:
+        return f"{numbers.rho(level['rho'])}, more than the {numbers.rho(budget.remaining)} left"
+    return f"{price}, {level['margin']}" if level["margin"] else price
+
+
+def query_margin(planned: PlannedQuery, preview: QueryPreview | QueriesPreview) -> str:
+    """How far off a group's values may be, in their own units; '' if the noise alone does not say."""
+    parts = [part for _, part in preview.parts] if isinstance(preview, QueriesPreview) else [preview]
+    schema = planned.schema
+    texts = []
+    for query, part in zip(planned.statement.queries, parts, strict=True):
+        margin, where = typical_margin(part)
+        if margin is not None and math.isfinite(margin):
+            texts.append(f"±{in_unit(margin, query.aggregate, schema)}{where}")
+    return ", ".join(dict.fromkeys(texts))
+
+
+def in_unit(margin: float, aggregate: Aggregate, schema: Schema) -> str:
+    """A margin with the unit of the aggregate.
+
+    >>> people = Schema.load({"table": {"name": "p"}, "privacy": {"rho": 1}, "columns": {
+    ...     "rich": {"bounds": [0, 1], "step": 1, "label": "high income"},
+    ...     "pay": {"bounds": [0, 9], "unit": "dollars"}}})
+    >>> in_unit(0.0123, Aggregate("avg", "rich"), people), in_unit(3.1, Aggregate("avg", "pay"), people)
+    ('1.23 percentage points', '3.1 dollars')
+    >>> in_unit(12.3, Aggregate("count", None), people)
+    '13 rows'
+    """
+    if aggregate.kind == "count":
+        return f"{math.ceil(margin):,} rows"
+    if aggregate.kind == "persons":
+        return f"{math.ceil(margin):,} {numbers.clean(schema.privacy.unit)}s"
+    if in_percent(aggregate, schema):
+        return f"{numbers.number(margin * 100)} percentage points"
+    unit = schema.column(aggregate.column).unit if aggregate.column else ""
+    squared = " squared" if unit and aggregate.kind.startswith("var") else ""
+    return f"{numbers.number(margin)}{f' {numbers.clean(unit)}{squared}' if unit else ''}"
+
+
+def typical_margin(preview: QueryPreview) -> tuple[float | None, str]:
+    """The margin for any group, or for a group of typical size, and words that say which of the two."""
+    if preview.margin is not None:
+        return preview.margin, ""
+    by_size = dict(preview.margin_by_group_size)
+    return by_size.get(TYPICAL_ROWS), _IN_A_GROUP

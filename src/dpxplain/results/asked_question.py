@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
-from dpxplain.model.charge import EntryId
-from dpxplain.model.contrast import Contrast, Ratio, Verdict
-from dpxplain.model.display import Charted
-from dpxplain.model.finding import Finding
+from dpxplain.explanation.family_choice import FamilyChoice
+from dpxplain.model.charge import EntryId, Request
+from dpxplain.model.column import DomainValue, label
+from dpxplain.model.display import Charted, Finding
+from dpxplain.model.groups import Contrast, Ratio, Verdict
 from dpxplain.model.hardening import Frozen
-from dpxplain.phases.assess_question import Assessment
+from dpxplain.phases.assess import Assessment
 from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.plan import ExplanationPlan
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_asked_confidence
 from dpxplain.results.released_answer import ReleasedAnswer
-from dpxplain.words.findings import Comparison, comparison_finding
+from dpxplain.words.findings import AskedComparison, comparison_finding
 from dpxplain.words.numbers import PERCENT, PLAIN, POINTS, Unit, level
-from dpxplain.words.questions import (
+from dpxplain.words.sentences import (
     GENERAL_USE,
     SINGLE_INTERVAL,
     finding_in_general,
+    group_name,
     measured,
     question_text,
     question_title,
 )
-from dpxplain.words.titles import group_name
+
+# -- Asked question ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -149,10 +154,10 @@ class AskedQuestion(ABC, Frozen, Charted):
         return tuple(group_name(answer.groups, group, answer.schema) for group, _ in self.asked_weights)
 
     @property
-    def comparison(self) -> Comparison:
+    def comparison(self) -> AskedComparison:
         """The compared groups and their released numbers, from which findings are written."""
         general = self.in_general
-        return Comparison(
+        return AskedComparison(
             groups=self.group_names,
             estimate=self.estimate,
             interval=self.interval,
@@ -232,3 +237,64 @@ class AskedQuestion(ABC, Frozen, Charted):
         if release.count_scale is None or smallest <= 3 * release.count_scale:
             return None
         return gap * smallest
+
+
+# -- Requests ----------------------------------------------------------------------------------------------
+#
+# Requests as plain JSON, for the history and the server: sending the JSON asks the same again.
+
+Body = dict[str, Any]
+
+
+def query_request(sql: str, rho: float) -> Request:
+    return Request(sql, {"sql": sql, "rho": rho})
+
+
+def prepare_request(answer: ReleasedAnswer, rho: float, choice: FamilyChoice) -> Request:
+    return Request(answer.sql, {**_about(answer), "rho": rho, "family": choice.to_request()})
+
+
+def why_request(question: AskedQuestion) -> Body:
+    groups, contrast = question.answer.groups, question.contrast
+    compare = {} if question.ratio is None else {"compare": question.measured}
+    return {
+        **_about(question.answer),
+        "weights": [
+            {"group": group_request(groups.key(group)), "weight": weight}
+            for group, weight in question.asked_weights
+        ],
+        "at_least": contrast.at_least,
+        "confidence": question.confidence,
+        "method": question.method,
+        **compare,
+        **({"population": True} if question.population else {}),
+    }
+
+
+def explain_request(question: AskedQuestion, plan: ExplanationPlan, choice: FamilyChoice) -> Request:
+    """The request with the mechanism and price that were used, even if `auto` would choose others later."""
+    terms = plan.terms
+    return Request(
+        question.text,
+        {
+            **why_request(question),
+            "k": terms.k,
+            "rho": terms.rho,
+            "explain_confidence": terms.confidence,
+            "mechanism": plan.mechanism,
+            "split": plan.split,
+            "lower_share": plan.lower_share,
+            "sensitivity": terms.sensitivity,
+            "distinct": terms.distinct,
+            "family": choice.to_request(),
+        },
+    )
+
+
+def group_request(group: Sequence[DomainValue]) -> list[str | int | bool | None]:
+    """A group by its values; bins by their label."""
+    return [value if isinstance(value, str | int | bool | None) else label(value) for value in group]
+
+
+def _about(answer: ReleasedAnswer) -> Body:
+    return {"answer": answer.id, "of": answer.expression}

@@ -12,49 +12,63 @@ from typing import Any, TypeVar
 
 from dpxplain.errors import DPXPlainError, ExplanationError
 from dpxplain.explanation.custom import CustomInfluence
-from dpxplain.explanation.family import Family
+from dpxplain.explanation.family import PredicateFamily
 from dpxplain.model.cancellation import checking
-from dpxplain.model.charge import Request, Spend
-from dpxplain.model.contrast import Verdict
-from dpxplain.model.display import Charted, Displayed, Record, check_report_name, renderer
-from dpxplain.model.finding import Finding
+from dpxplain.model.charge import Request, Spend, rho_of_units, spend_units
+from dpxplain.model.display import Charted, Displayed, Finding, Record, Tabular, check_report_name, renderer
+from dpxplain.model.groups import Verdict
 from dpxplain.model.hardening import Frozen
-from dpxplain.model.predicate import FilterPredicate, Predicate
-from dpxplain.model.query import filter_columns
-from dpxplain.model.release import ExplanationLine, ExplanationRelease, FoldedLine, Released
+from dpxplain.model.query import FilterPredicate, Predicate, filter_columns
+from dpxplain.model.release import ExplanationRelease, FoldedLine, PreparedRelease, Released, ReleasedLine
 from dpxplain.phases.dataset import Lookup, OpenDataset
 from dpxplain.phases.explain_custom import CustomPlan, CustomRelease, plan_custom
+from dpxplain.phases.explain_marginals import (
+    TYPICAL_ROWS,
+    ReleasedStory,
+    StoryLine,
+    StoryPlan,
+    plan_marginals,
+)
 from dpxplain.phases.plan import ExplanationOptions, ExplanationPlan
+from dpxplain.phases.prepare import Preparations
 from dpxplain.privacy.intervals import Interval
+from dpxplain.privacy.marginals.inference import Gap
 from dpxplain.results.asked_question import AskedQuestion
-from dpxplain.results.base import ReleasedRows, Row, Truth, require_curator
-from dpxplain.results.planned import Planned
+from dpxplain.results.base import Planned, ReleasedRows, Row, Truth, require_curator
 from dpxplain.results.preview import CustomPreview, ExplanationPreview, Price
-from dpxplain.words.conditions import condition_label, condition_phrase
+from dpxplain.words import numbers
 from dpxplain.words.declarations import Counting
-from dpxplain.words.explanations import (
+from dpxplain.words.findings import (
+    ASSOCIATION,
+    Effect,
+    EffectName,
+    Explained,
+    StoryStep,
+    effect_name,
+    explanation_finding,
+    story_finding,
+)
+from dpxplain.words.numbers import rho
+from dpxplain.words.prices import PREPARED, cost
+from dpxplain.words.sentences import (
+    GENERAL_USE,
     MAY_MISS,
     ORDER_PRICE,
+    STORY_ADVICE,
+    STORY_ORDER,
     UNMATCHED,
     Circumstances,
     advice,
+    condition_label,
+    condition_phrase,
     enough_rho,
     folded_note,
     influence_note,
     mechanism_note,
     promise,
 )
-from dpxplain.words.findings import (
-    ASSOCIATION,
-    Effect,
-    EffectName,
-    Explained,
-    effect_name,
-    explanation_finding,
-)
-from dpxplain.words.numbers import rho
-from dpxplain.words.prices import PREPARED, cost
-from dpxplain.words.questions import GENERAL_USE
+
+# -- Explanation -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -324,10 +338,10 @@ class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, Explanation
             for line in checking(self.plan.lines(self.release))
         ]
 
-    def _share_removed(self, line: ExplanationLine) -> Interval | None:
+    def _share_removed(self, line: ReleasedLine) -> Interval | None:
         return None if self.question.verdict is Verdict.UNCLEAR else line.share_removed_interval
 
-    def _effect(self, line: ExplanationLine) -> EffectName:
+    def _effect(self, line: ReleasedLine) -> EffectName:
         return effect_name(self._share_removed(line), line.influence_interval, self.question.verdict)
 
     def _condition(self, folded: FoldedLine) -> FoldedCondition:
@@ -470,7 +484,7 @@ class PlannedCustomExplanation(Planned[CustomRelease, CustomExplanation]):
 def plan_by(
     influence: CustomInfluence,
     question: AskedQuestion,
-    family: Family,
+    family: PredicateFamily,
     dataset: OpenDataset,
     options: ExplanationOptions,
 ) -> PlannedCustomExplanation:
@@ -491,3 +505,225 @@ def plan_by(
         question.confidence if options.confidence is None else options.confidence,
     )
     return PlannedCustomExplanation(question, plan, dataset)
+
+
+# -- Story -------------------------------------------------------------------------------------------------
+#
+# The story of a gap: a short tree of conditions, and what remains of the gap.
+
+_ANY_RHO = 1e-9  # less than any preparation costs
+
+
+class Story(Frozen, Charted, Tabular):
+    """A gap step by step: the condition that explains most, the next one within its rows, and what remains.
+
+    The story ends before a condition that noise might have chosen (`ends_in_noise`).
+
+    >>> import dpxplain as dpx
+    >>> sql = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
+    >>> question = dpx.example("adult").query(sql, rho=0.1).why("Married-civ-spouse", "Never-married")
+    >>> story = question.story(rho=0.5)
+    >>> len(story.steps) >= 1, question.story().free
+    (True, True)
+    """
+
+    def __init__(
+        self, question: AskedQuestion, plan: StoryPlan, release: ReleasedStory, dataset: OpenDataset
+    ) -> None:
+        self.question = question
+        self.plan = plan
+        self.gap: Gap = release.gap
+        self.steps: tuple[StoryLine, ...] = tuple(line for line in release.lines if line.is_clear)
+        self.ends_in_noise = len(self.steps) < len(release.lines)
+        self.entries = release.entries
+        self.id = release.entries[-1].id
+        self.free = release.free
+        self._private = release.private
+        self._dataset = dataset
+        self.freeze()
+
+    @property
+    def rho(self) -> float:
+        """The total ρ of the preparations that the story uses."""
+        return rho_of_units(sum(spend_units(entry.rho) for entry in self.entries))
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        return tuple(spend for entry in self.entries for spend in entry.spends)
+
+    @property
+    def confidence(self) -> float:
+        """The confidence with which all intervals of the story hold together."""
+        return self.plan.terms.confidence
+
+    @property
+    def levels(self) -> int:
+        """The largest number of steps that the story could have."""
+        return len(self.plan.families)
+
+    @property
+    def private(self) -> bool:
+        """False only for experiments with a seeded source of noise."""
+        return self._private
+
+    @property
+    def shaped_by(self) -> tuple[str, ...]:
+        """The declarations that shaped the numbers, as sentences."""
+        return (*self.question.shaped_by, UNMATCHED)
+
+    @property
+    def finding(self) -> Finding:
+        """What the gap comes from, step by step, and what remains; with notes."""
+        steps = [
+            StoryStep(self.phrase(step), step.inside.interval, step.rest.interval) for step in self.steps
+        ]
+        asked = replace(self.question.comparison, general=None, general_refusal="")
+        counting = self.question.answer.counting
+        return story_finding(
+            asked,
+            self.gap.estimate,
+            steps,
+            ends_in_noise=self.ends_in_noise,
+            advice=STORY_ADVICE,
+            caveat=counting.caveat,
+            notes=self._notes(counting),
+        )
+
+    def phrase(self, step: StoryLine) -> str:
+        """A step's own condition, as part of a sentence."""
+        return condition_phrase(step.condition, self._dataset.schema)
+
+    def label(self, step: StoryLine) -> str:
+        """A step's own condition, as a line of the tree."""
+        return condition_label(step.condition, self._dataset.schema)
+
+    def _notes(self, counting: Counting) -> tuple[str, ...]:
+        prices = " and ".join(numbers.rho(entry.rho) for entry in self.entries)
+        prices += f", together {numbers.rho(self.rho)}" if len(self.entries) > 1 else ""
+        paid = f"{cost(self.rho, self.spends)} Every further story and explanation of it is free."
+        notes = (
+            self.question.note,
+            promise(self.confidence, sum(family.size for family in self.plan.families), together=True),
+            STORY_ORDER,
+            f"{PREPARED} Preparing it cost {prices}." if self.free else paid,
+            *counting.sentences,
+            UNMATCHED,
+        )
+        return tuple(note for note in notes if note)
+
+    def records(self) -> list[Record]:
+        """One line for all rows, then two for each step: the rows that meet its condition, and the others."""
+        lines = [_record(0, "all rows", "", "all", self.gap)]
+        for level, step in enumerate(self.steps, 1):
+            lines.append(_record(level, str(step.condition), str(step.predicate), "with", step.inside))
+            lines.append(_record(level, str(step.condition), str(step.predicate), "without", step.rest))
+        return lines
+
+    def save(self, path: str | Path) -> Path:
+        """Write the question, its table of single conditions and the story as one HTML file. Free."""
+        check_report_name(Path(path))
+        return Path(renderer("report").save_report(self._table(), path, self))
+
+    def _table(self) -> Explanation:
+        """The explanation by single conditions, which the story's preparation includes."""
+        terms = self.plan.terms
+        stored = Preparations(terms.query, self._dataset).find(terms.family)
+        plan = plan_marginals(replace(terms, k=min(5, terms.family.size), rho=_ANY_RHO), stored)
+        if plan.stored is None:  # nothing is charged for a report
+            raise ExplanationError(
+                "The story's first step is lost in noise.",
+                remedy="A larger ρ would show it.",
+            )
+        return plan.explain(
+            self._dataset,
+            Request(self.question.text, {}),
+            lambda released: Explanation(self.question, plan, released, self._dataset, request={}),
+        )
+
+
+def _record(level: int, condition: str, predicate: str, rows: str, gap: Gap) -> Record:
+    return {
+        "level": level,
+        "condition": condition,
+        "predicate": predicate,
+        "rows": rows,
+        "gap": gap.estimate,
+        "gap_low": gap.interval[0],
+        "gap_high": gap.interval[1],
+        "rows_low": gap.rows[0],
+        "rows_high": gap.rows[1],
+    }
+
+
+@dataclass(frozen=True)
+class StoryPreview(Displayed, Tabular):
+    """What a story would cost as a whole, and how precise it would be."""
+
+    price: Price
+    question: str
+    levels: int
+    predicates: int  # conjunctions that its steps choose from
+    confidence: float
+    rows_margin: float  # half the width of a number of rows' interval, at the last step
+    gap_margin: float  # the same for the gap among these rows; for averages, with `rows_in_group` per group
+    rows_in_group: int | None  # None if the margin is the same for any number of rows
+    measured: str = "gap"
+    unit: numbers.Unit = numbers.PLAIN  # of the gap
+
+    def records(self) -> list[Record]:
+        return [
+            {
+                "rho": self.price.rho,
+                "remaining_after": self.price.remaining_after,
+                "levels": self.levels,
+                "predicates": self.predicates,
+                "rows_margin": self.rows_margin,
+                "gap_margin": self.gap_margin,
+                "rows_in_group": self.rows_in_group,
+            }
+        ]
+
+
+class PlannedStory(Frozen):
+    """A story of a question, planned and not yet paid for."""
+
+    def __init__(
+        self, question: AskedQuestion, plan: StoryPlan, request: Request | None, dataset: OpenDataset
+    ) -> None:
+        self.question = question
+        self.plan = plan
+        self.request = request  # for the preparation that pays for it; None if it is prepared
+        self._dataset = dataset
+        self._lookup = Lookup(dataset, self._find)
+        self.freeze()
+
+    def _find(self) -> Released[PreparedRelease] | None:
+        assert self.plan.preparation is not None
+        return self._dataset.find(self.plan.preparation)
+
+    def preview(self) -> StoryPreview:
+        plan, remaining = self.plan, self._dataset.ledger.budget(self._dataset.name).remaining
+        price = Price(0.0, (), remaining, free=True, delta=self._dataset.schema.privacy.delta)
+        if not plan.stored:
+            assert plan.preparation is not None
+            is_stored = self._lookup.find() is not None
+            price = Price.of(plan.preparation, self._dataset, free=is_stored)
+        rows_margin, gap_margin = plan.margins
+        return StoryPreview(
+            price,
+            self.question.text,
+            len(plan.families),
+            sum(family.size for family in plan.families),
+            plan.terms.confidence,
+            rows_margin,
+            gap_margin,
+            TYPICAL_ROWS if plan.terms.kind == "avg" else None,
+            self.question.measured,
+            self.question.unit,
+        )
+
+    def run(self, dataset: OpenDataset | None = None) -> Story:
+        """Finds or measures what the story needs, and returns the story."""
+        dataset = (dataset or self._dataset).joining(self._dataset.schema.joined)
+        told = self.plan.run(dataset, self.request, self._lookup.found)
+        return Story(self.question, self.plan, told, dataset)

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, overload
 
-from dpxplain.errors import DPXPlainError, ExplanationError
+from dpxplain.errors import DPXPlainError, ExplanationError, QuestionError
 from dpxplain.explanation.custom import CustomInfluence
 from dpxplain.explanation.distinct import is_folded_by_default
-from dpxplain.explanation.family import Family
+from dpxplain.explanation.family import PredicateFamily
 from dpxplain.explanation.family_choice import FamilyChoice, Predicates, eligible_attributes
 from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Spend
-from dpxplain.phases.dataset import Lookup
-from dpxplain.phases.explain_answer import (
-    PrecisionGoal,
-    best_split,
-    may_be_prepared,
-    plan_explanation,
-    plan_for,
-)
-from dpxplain.phases.explain_marginals import assess_prepared
+from dpxplain.model.groups import Contrast, Ratio
+from dpxplain.model.hardening import plain, plain_number
+from dpxplain.phases.assess import assess_ratio, known_divisor, linear_question
+from dpxplain.phases.dataset import Lookup, OpenDataset
+from dpxplain.phases.explain import PrecisionGoal, best_split, may_be_prepared, plan_explanation, plan_for
+from dpxplain.phases.explain_marginals import StoryPlan, assess_prepared, plan_story
 from dpxplain.phases.plan import (
     ExplanationOptions,
     ExplanationPlan,
@@ -30,24 +28,35 @@ from dpxplain.phases.plan import (
     Split,
     check_terms,
 )
-from dpxplain.phases.prepare_answer import Preparations, StoredPreparation
-from dpxplain.phases.tell_story import StoryPlan, plan_story
+from dpxplain.phases.prepare import Preparations, StoredPreparation
+from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_asked_confidence
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
-from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE
-from dpxplain.results.argument_errors import checked_arguments
-from dpxplain.results.asked_price import USUAL_EXPLANATION, USUAL_PREPARATION, asked_rho, ladder
-from dpxplain.results.asked_question import AskedQuestion
-from dpxplain.results.base import Truth, require_curator
+from dpxplain.privacy.mechanisms.ranking import LOWER_SHARE
+from dpxplain.results.asked_question import AskedQuestion, explain_request, prepare_request
+from dpxplain.results.base import (
+    USUAL_EXPLANATION,
+    USUAL_PREPARATION,
+    Truth,
+    asked_rho,
+    checked_arguments,
+    ladder,
+    require_curator,
+)
 from dpxplain.results.explanation import (
     CustomExplanation,
     Explanation,
     PlannedCustomExplanation,
     PlannedExplanation,
+    PlannedStory,
+    Story,
+    StoryPreview,
     plan_by,
 )
 from dpxplain.results.preview import CustomPreview, ExplanationPreview
-from dpxplain.results.requests import explain_request, prepare_request
-from dpxplain.results.story import PlannedStory, Story, StoryPreview
+from dpxplain.results.released_answer import ReleasedAnswer
+from dpxplain.words.sentences import ratio_text
+
+# -- Question ----------------------------------------------------------------------------------------------
 
 
 class Question(AskedQuestion):
@@ -337,11 +346,11 @@ class Question(AskedQuestion):
         return self.sharpened_by(better, stored.entry.id)
 
     @cached_property
-    def _usual(self) -> Lookup[tuple[Family, StoredPreparation]]:
+    def _usual(self) -> Lookup[tuple[PredicateFamily, StoredPreparation]]:
         """Looks up the preparation for the default conditions."""
         return Lookup(self._dataset, self._find_usual)
 
-    def _find_usual(self) -> tuple[Family, StoredPreparation] | None:
+    def _find_usual(self) -> tuple[PredicateFamily, StoredPreparation] | None:
         query = self.answer.statement.query
         if self.answer.no_influence or not eligible_attributes(self.answer.schema, query):
             return None
@@ -393,12 +402,12 @@ class Question(AskedQuestion):
         price = asked_rho(options.rho, options.epsilon, self._dataset, spends_at)
         return planned(price)
 
-    def _family(self, choice: FamilyChoice) -> Family:
+    def _family(self, choice: FamilyChoice) -> PredicateFamily:
         if self.answer.no_influence:
             raise self.answer.unexplained()
         return self._dataset.family(self.answer.statement.query, choice)
 
-    def _terms(self, family: Family, options: ExplanationOptions, rho: float) -> ExplanationTerms:
+    def _terms(self, family: PredicateFamily, options: ExplanationOptions, rho: float) -> ExplanationTerms:
         """The checked terms of an explanation at a price."""
         confidence, distinct = options.confidence, options.distinct
         terms = ExplanationTerms(
@@ -435,3 +444,135 @@ def _refuse_mechanism(options: ExplanationOptions) -> None:
             "A custom influence function always uses its own mechanism.",
             remedy="Leave out mechanism, split, sensitivity and lower_share.",
         )
+
+
+# -- Ratio question ----------------------------------------------------------------------------------------
+#
+# A question about a ratio of two groups, or about a group's share of the total; asked by `why_ratio`.
+
+
+class RatioQuestion(Question):
+    """Why is a ratio so high, and is it really? Estimate, interval and verdict are those of the ratio.
+
+    `explain` explains the weighted question A − r·B, where r is the released ratio.
+
+    >>> import dpxplain as dpx
+    >>> answer = dpx.example("adult").query("SELECT sex, COUNT(*) FROM adult GROUP BY sex", rho=0.5)
+    >>> ratio, share = answer.why_ratio("Male", "Female"), answer.why_ratio("Male")
+    >>> round(ratio.estimate, 2), ratio.verdict, round(share.estimate, 2)
+    (2.02, <Verdict.REAL: 'real'>, 0.67)
+    """
+
+    def __init__(
+        self,
+        ratio: Ratio,
+        answer: ReleasedAnswer,
+        dataset: OpenDataset,
+        *,
+        confidence: float,
+        method: str = DEFAULT_METHOD,
+        population: bool = False,
+    ) -> None:
+        check_asked_confidence(confidence)
+        reading, limits = answer.reading, _limits(ratio, answer)
+
+        def weigh(weights: Sequence[float]) -> Interval:
+            return answer.assess(Contrast(ratio.groups, tuple(weights)), confidence, method).interval
+
+        sign = known_divisor(ratio, weigh, _divisor_name(ratio, answer), _signs(answer))
+        estimates = reading.estimates(ratio.groups)
+        assessment = assess_ratio(ratio, estimates, weigh, limits)
+        self._ratio = ratio
+        self._contrast = linear_question(ratio, assessment.estimate, sign)
+        self.answer = answer
+        self.confidence = confidence
+        self.method = method
+        self.estimate = assessment.estimate
+        self.interval = assessment.interval
+        self.verdict = assessment.verdict
+        self.population = population
+        self.in_general = None
+        if population and not answer.not_general:
+            sampled = reading.weigh(ratio.groups, confidence)
+            self.in_general = assess_ratio(ratio, estimates, sampled, limits)
+        self._dataset = dataset
+        self.freeze()
+
+    @property
+    def ratio(self) -> Ratio:
+        """What is divided by what. Read only: sensitivities follow from it."""
+        return self._ratio
+
+    @property
+    def labels(self) -> list[str]:
+        """The groups' names; for a share, only the group whose share it is."""
+        groups = (self.ratio.group,) if self.ratio.is_share else self.ratio.groups
+        return [self.answer.groups.label(group) for group in groups]
+
+    @property
+    def measured(self) -> str:
+        return "share" if self.ratio.is_share else "ratio"
+
+    @property
+    def asked_weights(self) -> list[tuple[int, float]]:
+        if self.ratio.is_share:
+            return [(self.ratio.group, 1.0)]
+        return [(self.ratio.group, 1.0), (self.ratio.divisor[0], -1.0)]
+
+    @property
+    def text(self) -> str:
+        return ratio_text(self.answer.expression, self.labels, self.ratio)
+
+    @property
+    def relative_to(self) -> float | None:
+        """The divided group's value, times the smallest noisy count for averages; None if lost in noise."""
+        if self.interval[0] <= 0.0 <= self.interval[1]:
+            return None
+        return self._times_rows(abs(self.answer.row(self.ratio.group).estimate))
+
+
+def ratio_of(answer: ReleasedAnswer, group: object, other: object, at_least: float | None) -> Ratio:
+    """What is divided by what: `group` by `other` or, without one, by the total of all groups.
+
+    The total includes the declared groups that the WHERE excludes, which add only noise. Without them the
+    released share would change. It is part of the key of a stored explanation, which would be charged again.
+    """
+    groups = answer.groups
+    first = groups.find(tuple(group) if isinstance(group, list) else group)
+    if other is None and not groups.has_null:
+        divisor, usual = tuple(range(groups.size)), 1.0 / len(groups.remaining)
+        if answer.statement.query.aggregate.kind == "avg" or len(groups.remaining) < 2:
+            raise QuestionError(
+                "A share needs the total of at least two groups. Averages do not add up to a total.",
+                remedy='Ask for COUNT or SUM, or for the ratio of two groups: why_ratio("A", "B").',
+            )
+    else:
+        divisor, usual = (groups.find(tuple(other) if isinstance(other, list) else other),), 1.0
+        if divisor[0] == first:
+            raise QuestionError("A group cannot be divided by itself.", remedy="Name two groups.")
+    constant = plain_number(usual if at_least is None else plain(at_least))
+    if constant is None:
+        raise QuestionError("A ratio is compared with a finite number.", remedy="Write at_least=2.")
+    return Ratio(first, divisor, constant)
+
+
+def _divisor_name(ratio: Ratio, answer: ReleasedAnswer) -> str:
+    if ratio.is_share:
+        return f"The total of {answer.expression}"
+    return f"{answer.expression} of {answer.groups.label(ratio.divisor[0])}"
+
+
+def _signs(answer: ReleasedAnswer) -> list[int]:
+    """The signs that a value other than 0 can have, according to the declarations."""
+    aggregate = answer.statement.query.aggregate
+    if aggregate.kind == "count":
+        return [1]
+    grid = answer.schema.column(aggregate.column or "").grid
+    return [sign for sign, is_possible in ((1, grid.high > 0), (-1, grid.low < 0)) if is_possible]
+
+
+def _limits(ratio: Ratio, answer: ReleasedAnswer) -> Interval:
+    """The range of the ratio according to the declarations: values of one sign have ratios of at least 0."""
+    if len(_signs(answer)) > 1:
+        return -math.inf, math.inf
+    return 0.0, (1.0 if ratio.is_share else math.inf)

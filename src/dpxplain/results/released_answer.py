@@ -10,28 +10,41 @@ from typing import Protocol, Self
 from dpxplain.errors import ExplanationError
 from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Spend
-from dpxplain.model.contrast import Contrast
-from dpxplain.model.display import Charted, Record
-from dpxplain.model.finding import Finding
-from dpxplain.model.groups import Groups
+from dpxplain.model.column import DomainValue, label
+from dpxplain.model.display import Charted, Finding, Record
+from dpxplain.model.groups import Contrast, Groups
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.query import Query, Statement
 from dpxplain.model.release import AnswerRelease, Released
-from dpxplain.model.schema import DomainValue, Schema, label
+from dpxplain.model.schema import Schema
 from dpxplain.phases.answer_query import measured_grid
-from dpxplain.phases.assess_population import PopulationReading
-from dpxplain.phases.assess_question import Assessment, assess, group_estimates
+from dpxplain.phases.assess import Assessment, PopulationReading, assess, group_estimates
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.phases.measure_quality import read_quality
+from dpxplain.phases.measure import read_quality
 from dpxplain.privacy.intervals import Interval, check_asked_confidence
 from dpxplain.results.base import ReleasedRows
-from dpxplain.results.combination import Arithmetic, Combination, ReleasedValues
-from dpxplain.results.computed_values import Having, arrangement, rounded, selection
+from dpxplain.results.combination import (
+    Arithmetic,
+    Combination,
+    Having,
+    ReleasedValues,
+    arrangement,
+    rounded,
+    selection,
+)
 from dpxplain.words.declarations import Counting
 from dpxplain.words.findings import THESE_DATA, AnsweredGroup, answer_finding
 from dpxplain.words.numbers import PERCENT, PLAIN, POINTS, Figures, Unit, level
-from dpxplain.words.questions import EACH_INTERVAL, GENERAL_USE
-from dpxplain.words.titles import aggregate_words, capped, group_name, in_percent, is_share, value_words
+from dpxplain.words.sentences import (
+    EACH_INTERVAL,
+    GENERAL_USE,
+    aggregate_words,
+    capped,
+    group_name,
+    in_percent,
+    is_share,
+    value_words,
+)
 
 
 class RowValues(Protocol):

@@ -23,9 +23,9 @@ from dpxplain.ledger.address import (
     configured_ledger,
     find_ledger,
 )
-from dpxplain.model.memory_limit import check_size
+from dpxplain.model.caching import check_size
+from dpxplain.model.hardening import unknown_key
 from dpxplain.model.schema import holds_password, is_database
-from dpxplain.model.spelling import unknown_key
 
 DEFAULT_PORT = 8765
 
@@ -114,7 +114,7 @@ class Serving(_Strict):
         return self.tls_key is not None or self.behind_proxy
 
 
-class Analysts(_Strict):
+class AnalystSettings(_Strict):
     """[analysts]"""
 
     default_rho: float = Field(default=0.0, ge=0, le=1_000_000)
@@ -183,7 +183,7 @@ class Config(_Strict):
     """
 
     server: Serving
-    analysts: Analysts = Analysts()
+    analysts: AnalystSettings = AnalystSettings()
     limits: Limits = Limits()
     oidc: Oidc | None = None
     single_user: bool = Field(default=False, exclude=True)  # set by `serve` without a configuration only

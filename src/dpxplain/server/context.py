@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Annotated, TypeVar
 from weakref import WeakValueDictionary
 
@@ -16,33 +17,126 @@ from anyio.to_thread import run_sync
 from fastapi import Depends, Request
 from starlette.types import Scope
 
-from dpxplain.ledger.protocol import LOCAL_OWNER, LedgerView
-from dpxplain.model.charge import Ending
+from dpxplain.curator import CuratorDataset
+from dpxplain.errors import LedgerUnavailable
+from dpxplain.ledger.protocol import LOCAL_OWNER, Ledger, LedgerView
+from dpxplain.model.charge import Charge, Ending, Entry
 from dpxplain.phases.concurrency import KeyedLocks
-from dpxplain.phases.dataset import OpenDataset
-from dpxplain.render.snippets import Place
-from dpxplain.server import caller_session, health
+from dpxplain.phases.dataset import LocalReleaser, OpenDataset, StoredReleaser
+from dpxplain.render.snippets import CodePlace
+from dpxplain.server import metrics
 from dpxplain.server.authenticate import AnyCaller, note_refusal
-from dpxplain.server.bodies import DatasetName
 from dpxplain.server.config import Config
-from dpxplain.server.health import LedgerHealth, Readiness
-from dpxplain.server.identity import Authenticator, Caller
-from dpxplain.server.job_runner import JobRunner
-from dpxplain.server.metrics import Metrics
-from dpxplain.server.oidc import Issuer
-from dpxplain.server.pool import RETRY_SECONDS, Pool, Task
-from dpxplain.server.problems import busy, failure_count, other_version
-from dpxplain.server.rate_limits import ProcessCount, RateLimits
-from dpxplain.server.refusals import Refusal
+from dpxplain.server.limits import FailureLimit, ProcessCount, RateLimits, Sizes
+from dpxplain.server.metrics import LedgerHealth, Metrics, Readiness
+from dpxplain.server.oidc import Authenticator, Caller, Issuer
+from dpxplain.server.pool import RETRY_SECONDS, JobRunner, Pool, Task
+from dpxplain.server.problems import Refusal, busy, failure_count, other_version
+from dpxplain.server.records import FailureCount
 from dpxplain.server.registry import Registry
-from dpxplain.server.response_shapes import FailureCount
-from dpxplain.server.size_limits import FailureLimit, Sizes
+from dpxplain.server.requests import DatasetName
 from dpxplain.session import Session
 from dpxplain.wire import PROTOCOL, PROTOCOL_HEADER
 
 if TYPE_CHECKING:
     from dpxplain.ledger.account import Account
     from dpxplain.ledger.ledger import SQLLedger
+
+
+# -- Caller session ----------------------------------------------------------------------------------------
+#
+# Data sets and sessions of one caller. They use the caller's own account in the ledger, and the engine that
+# all callers share.
+
+STORING_SECONDS = 20.0
+"""How long to keep trying to store a release while the ledger is unreachable.
+
+Shorter than the time after which other processes think that the measurement is lost.
+"""
+_BETWEEN_ATTEMPTS = 0.25
+
+ChargeGuard = Callable[[], AbstractContextManager[None]]
+"""Entered while a charge is written; raises to refuse it."""
+
+
+class TaskReleaser(LocalReleaser):
+    """Charges the caller's account, and notes on the task what was charged and whether it is stored."""
+
+    def __init__(self, account: Ledger, task: Task, locks: KeyedLocks, charge_guard: ChargeGuard) -> None:
+        super().__init__(account, locks)
+        self._task = task
+        self._charge_guard = charge_guard
+
+    def reserve(self, dataset: str, charge: Charge) -> Entry | None:
+        self._task.stop.check()  # the last moment at which a cancelled request costs nothing
+        with self._charge_guard():
+            entry = super().reserve(dataset, charge)
+        if entry is not None:
+            self._task.charge(entry.row, charge.rho, dataset=dataset, person=entry.analyst)
+        return entry
+
+    def store(self, entry: Entry, text: str) -> None:
+        self._task.settle()
+        self._store_with_retries(entry, text)
+        self._task.is_stored = True
+
+    def _store_with_retries(self, entry: Entry, text: str) -> None:
+        """Retries while the ledger is away, since measuring again would cost again.
+
+        A store whose connection broke may have succeeded, so a retry first looks for the release. It may find
+        the release of another process that took over the charge; the ledger then says so. Retries reveal
+        nothing about the data, because they do not decide whether the release is stored.
+        """
+        deadline = time.monotonic() + STORING_SECONDS
+        first = True
+        while True:
+            try:
+                stored = None if first else self.ledger.get(self._task.dataset, entry.id)
+                if stored is None or stored[1] != text:
+                    super().store(entry, text)
+                return
+            except LedgerUnavailable as error:
+                if not error.may_pass or time.monotonic() > deadline:
+                    raise
+            first = False
+            time.sleep(_BETWEEN_ATTEMPTS)
+
+    def ending(self, error: BaseException) -> Ending:
+        """The ending to record: a requested stop takes precedence over the error it led to."""
+        if self._task.cancelled:
+            return Ending.CANCELLED
+        return Ending.STOPPED if self._task.is_server_stopped else super().ending(error)
+
+    def abandon(self, entry: Entry, ending: Ending) -> None:
+        self._task.pad_once()  # another process that waits for this request must not learn when it failed
+        self._task.ending = ending
+        super().abandon(entry, ending)
+
+
+def read_only_dataset(dataset: OpenDataset, account: LedgerView, caller: str = "") -> OpenDataset:
+    """The data set for prices and stored releases. It cannot spend, and has no engine to read data."""
+    return replace(dataset, ledger=account, releaser=StoredReleaser(), engine=None, caller=caller)
+
+
+def measuring_dataset(
+    dataset: OpenDataset, account: Ledger, task: Task, locks: KeyedLocks, charge_guard: ChargeGuard
+) -> OpenDataset:
+    """The data set as a task of this caller may spend on it.
+
+    `locks` are the caller's own: two callers with the same request do not wait for each other, so they cannot
+    notice each other. `charge_guard` is held while a charge is written.
+    """
+    releaser = TaskReleaser(account, task, locks, charge_guard)
+    return replace(dataset, ledger=account, releaser=releaser, progress=task.progress)
+
+
+def curator_session(dataset: OpenDataset, account: LedgerView) -> Session:
+    """A session that also shows true values, and cannot spend."""
+    parts = {part.name: getattr(dataset, part.name) for part in fields(dataset)}
+    return Session(CuratorDataset(**parts | {"ledger": account, "releaser": StoredReleaser()}))
+
+
+# -- Context -----------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 _PROBE_THREADS = 4
@@ -128,7 +222,7 @@ class Server:
         """Whether a request would soon get a thread, and a place in both pools."""
         if self.pool.is_full or self.planning.is_full:
             return False
-        with move_on_after(health.SECONDS_PER_CHECK):
+        with move_on_after(metrics.SECONDS_PER_CHECK):
             for threads in (self.authenticator.threads, None):  # None: the routes' threads
                 await run_sync(_do_nothing, limiter=threads)
             return True
@@ -166,7 +260,7 @@ class DatasetAccess:
     def __init__(self, server: Server, dataset: OpenDataset, caller: Caller, home: str) -> None:
         self.server = server
         self.dataset = dataset
-        self.place = Place.of_server(f"{home.rstrip('/')}/{dataset.name}")
+        self.place = CodePlace.of_server(f"{home.rstrip('/')}/{dataset.name}")
         self.caller = caller
         self.account = server.account(caller)
         """For budgets and charges; releases are read through `ledger`."""
@@ -187,19 +281,17 @@ class DatasetAccess:
 
     def read_only_dataset(self) -> OpenDataset:
         """The data set for prices and stored releases; it cannot spend."""
-        return caller_session.read_only_dataset(self.dataset, self.account, self.caller.name)
+        return read_only_dataset(self.dataset, self.account, self.caller.name)
 
     def read_only_session(self) -> Session:
         return Session(self.read_only_dataset())
 
     def measuring_dataset(self, task: Task) -> OpenDataset:
-        return caller_session.measuring_dataset(
-            self.dataset, self.account, task, self._locks, self._charge_guard
-        )
+        return measuring_dataset(self.dataset, self.account, task, self._locks, self._charge_guard)
 
     def curator_session(self) -> Session:
         assert self.caller.is_curator
-        return caller_session.curator_session(self.dataset, self.account)
+        return curator_session(self.dataset, self.account)
 
     def failure_count(self) -> FailureCount | None:
         """How many of the caller's charged requests failed or were stopped, and the consequence in words."""

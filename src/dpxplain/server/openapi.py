@@ -12,9 +12,8 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from dpxplain.server.authenticate import PUBLIC
-from dpxplain.server.middleware import PREFIX
-from dpxplain.server.response_shapes import Failure
+from dpxplain.server.authenticate import PREFIX, PUBLIC
+from dpxplain.server.records import Failure
 
 Responses = dict[int | str, dict[str, Any]]
 

@@ -13,26 +13,27 @@ from typing import Any
 
 from starlette.responses import Response
 
-from dpxplain.phases.prepare_answer import preparation_subject
+from dpxplain.phases.prepare import preparation_subject
 from dpxplain.results.answer import Answer
-from dpxplain.results.answers import Answers
-from dpxplain.results.discovery import PlannedDiscovery
-from dpxplain.results.explanation import PlannedExplanation
-from dpxplain.results.planned_query import PlannedQuery
-from dpxplain.results.price_levels import level_of, query_margin
-from dpxplain.results.quality import PlannedQuality
-from dpxplain.results.story import PlannedStory
-from dpxplain.server import precision, size_limits, translate
-from dpxplain.server.bodies import Ask, Discover, Explain, MeasureQuality, Prepare, PreviewExplanation
+from dpxplain.results.answers import Answers, PlannedQuery, level_of, query_margin
+from dpxplain.results.explanation import PlannedExplanation, PlannedStory
+from dpxplain.results.quality import PlannedDiscovery, PlannedQuality
+from dpxplain.server import limits, records, requests
 from dpxplain.server.context import DatasetAccess
+from dpxplain.server.limits import Sizes
 from dpxplain.server.problems import other_plan
-from dpxplain.server.response_shapes import PreparationsOfQuery, RecordResponse
-from dpxplain.server.size_limits import Sizes
-from dpxplain.server.translate import Payload
-from dpxplain.wire.account_payloads import discovery_payload, history_line
-from dpxplain.wire.fit_payloads import quality_payload
-from dpxplain.wire.payloads import prepared_payload, preview_payload
-from dpxplain.wire.query_form import query_form
+from dpxplain.server.records import PreparationsOfQuery, RecordResponse
+from dpxplain.server.requests import (
+    Ask,
+    Discover,
+    Explain,
+    MeasureQuality,
+    Payload,
+    Prepare,
+    PreviewExplanation,
+)
+from dpxplain.wire.payloads import prepared_payload, preview_payload, quality_payload
+from dpxplain.wire.shapes import discovery_payload, history_line, query_form
 
 PlanAt = Callable[[float], Any]  # the plan of a request at another ρ
 _PRICE = ("rho", "epsilon", "relative", "ranks", "precision", "expected_key")  # fields for or from the price
@@ -88,7 +89,7 @@ def _comparison(kind: ReleaseKind, access: DatasetAccess, body: Any, planned: An
     tells, doubt = kind.hints(plan_at, body, planned)
     return {
         "levels": [level_of(preview.price, kind.margin(plan, preview)) for plan, preview in plans],
-        "protection": precision.protections(rho, access.account.budget(access.name)),
+        "protection": records.protections(rho, access.account.budget(access.name)),
         "tells": tells,
         "doubt": doubt,
     }
@@ -117,7 +118,7 @@ def payload_of(kind: ReleaseKind, access: DatasetAccess, body: object, result: A
     """A result as the page shows it, or as the stored release for a remote client."""
     if form != "release":
         return dict(kind.show(access, body, result, form))
-    release = translate.show_release(result)
+    release = requests.show_release(result)
     if kind is QUERY:
         release["preparations"] = preparations_of(access, result)
     return release
@@ -142,7 +143,7 @@ def _plan_query(access: DatasetAccess, body: Ask) -> PlannedQuery:
 
 def _show_answer(access: DatasetAccess, body: Ask, answer: Answer | Answers, form: str) -> Payload:
     session = access.read_only_session()
-    return translate.show_answer(session, answer, access.place, body.chart_width, form=form)
+    return requests.show_answer(session, answer, access.place, body.chart_width, form=form)
 
 
 def preparations_of(access: DatasetAccess, answer: Answer | Answers) -> list[PreparationsOfQuery]:
@@ -162,10 +163,10 @@ QUERY = ReleaseKind(
     "query",
     plan=_plan_query,
     show=_show_answer,
-    price=size_limits.price_query,
-    check_unstored=size_limits.check_query,
+    price=limits.price_query,
+    check_unstored=limits.check_query,
     margin=query_margin,
-    hints=lambda plan_at, _body, planned: precision.query_hints(plan_at, planned.plan.rho),
+    hints=lambda plan_at, _body, planned: records.query_hints(plan_at, planned.plan.rho),
 )
 
 
@@ -209,11 +210,11 @@ DISCOVERY = ReleaseKind(
 
 PREPARATION = ReleaseKind(
     "prepare",
-    plan=lambda access, body: translate.plan_preparation(access.read_only_session(), body),
+    plan=lambda access, body: requests.plan_preparation(access.read_only_session(), body),
     show=lambda access, _body, prepared, _form: prepared_payload(
         prepared, prepared.answer, access.account.budget(access.name)
     ),
-    price=size_limits.price_preparation,
+    price=limits.price_preparation,
 )
 
 
@@ -221,33 +222,33 @@ def _explanation_hints(
     plan_at: PlanAt, body: PreviewExplanation, planned: PlannedExplanation
 ) -> tuple[str, str]:
     rho = body.rho if body.epsilon is None else planned.plan.terms.rho
-    return "", "" if rho is None else precision.explanation_doubt(plan_at, rho)
+    return "", "" if rho is None else records.explanation_doubt(plan_at, rho)
 
 
 EXPLANATION = ReleaseKind(
     "explain",
-    plan=lambda access, body: translate.plan_explanation(access.read_only_session(), body),
-    show=lambda access, body, table, _form: translate.show_explanation(
+    plan=lambda access, body: requests.plan_explanation(access.read_only_session(), body),
+    show=lambda access, body, table, _form: requests.show_explanation(
         access.read_only_session(), table, access.place, body.chart_width
     ),
-    price=size_limits.price_explanation,
-    margin=lambda _planned, preview: precision.explanation_margin(preview),
+    price=limits.price_explanation,
+    margin=lambda _planned, preview: records.explanation_margin(preview),
     hints=_explanation_hints,
 )
 
 
 def _story_hints(plan_at: PlanAt, _body: object, planned: PlannedStory) -> tuple[str, str]:
     preparation = planned.plan.preparation
-    return "", "" if preparation is None else precision.story_doubt(plan_at, preparation.rho)
+    return "", "" if preparation is None else records.story_doubt(plan_at, preparation.rho)
 
 
 STORY = ReleaseKind(
     "story",
-    plan=lambda access, body: translate.plan_story(access.read_only_session(), body),
-    show=lambda access, body, story, _form: translate.show_story(
+    plan=lambda access, body: requests.plan_story(access.read_only_session(), body),
+    show=lambda access, body, story, _form: requests.show_story(
         access.read_only_session(), story, body.chart_width
     ),
-    price=size_limits.price_story,
-    margin=lambda _planned, preview: precision.story_margin(preview),
+    price=limits.price_story,
+    margin=lambda _planned, preview: records.story_margin(preview),
     hints=_story_hints,
 )

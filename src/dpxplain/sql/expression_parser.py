@@ -6,16 +6,18 @@ determine its possible values, the expression is refused here, with its place in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, cast
 
 from sqlglot import exp
 
 from dpxplain.errors import QueryRefused
-from dpxplain.model.derivation import FUNCTIONS, UnknownDomain, infer
-from dpxplain.model.derived_column import declaration
+from dpxplain.model.derivation import FUNCTIONS, UnknownDomain, declaration, infer
 from dpxplain.model.expression import (
+    FLIPPED,
+    OPPOSITES,
     Among,
     Call,
     Case,
@@ -30,9 +32,12 @@ from dpxplain.model.expression import (
     Expression,
     IntervalUnit,
     Like,
+    Measured,
     Missing,
     Operation,
     Opposite,
+    OutputCondition,
+    OutputFormula,
     Part,
     Reference,
     Shifted,
@@ -40,22 +45,26 @@ from dpxplain.model.expression import (
     SpanUnit,
     Target,
     Unit,
+    aggregates_of,
     columns_of,
     sql_of,
 )
+from dpxplain.model.query import Aggregate, And, Comparison, Filter, IsNull, Literal_, Membership, Not, Or
 from dpxplain.model.schema import Columns, Privacy, Schema, Table
-from dpxplain.model.temporal_domain import SPANS
-from dpxplain.sql.admit import admit
-from dpxplain.sql.scope import Scope, number
-from dpxplain.sql.source import read
-from dpxplain.sql.vocabulary import (
+from dpxplain.model.value_domain import SPANS, like_matcher
+from dpxplain.sql.admit import Scope, admit, is_literal, listing, matching, number
+from dpxplain.sql.source import (
     ARITHMETIC,
     COMPARISONS,
+    FORMULA_NODES,
     FUNCTION_NODES,
     INTERVAL_UNITS,
     PART_FUNCTIONS,
     WORDS,
+    read,
 )
+
+# -- Expression parser -------------------------------------------------------------------------------------
 
 _TARGETS: dict[str, Target] = {
     **dict.fromkeys(("INT", "BIGINT", "SMALLINT", "TINYINT"), "BIGINT"),
@@ -342,3 +351,323 @@ class _Parser:
         if len(parts) == 2 and isinstance(node, exp.Coalesce | exp.Nullif):
             parts = list(self._alike(*parts))
         return Call(name, tuple(parts))
+
+
+# -- Where -------------------------------------------------------------------------------------------------
+#
+# Parses WHERE into a filter tree in canonical form.
+#
+# The literal is on the right, BETWEEN becomes two comparisons, AND and OR are flat, a double NOT is
+# removed, an IN list is sorted without repeats, and IN with one value becomes `=`. Parts keep the order in
+# which they are written.
+
+_COMPARE = "Compare a column with a value, for example age >= 30 AND sex = 'F'."
+
+
+def condition(node: exp.Expr, scope: Scope) -> Filter:
+    """The filter of a condition and everything below it."""
+    node = node.unnest()
+    match node:
+        case exp.And():
+            return all_of(condition(part, scope) for part in node.flatten())
+        case exp.Or():
+            return any_of(condition(part, scope) for part in node.flatten())
+        case exp.Not():
+            return none_of(condition(node.this, scope))
+        case exp.Between():
+            return _between(node, scope)
+        case exp.In():
+            return _in(node, scope)
+        case exp.Is():
+            return _is(node, scope)
+        case exp.Column():
+            return _bare(node, scope)
+        case exp.Like() | exp.ILike():
+            return _like(node, scope)
+        case _ if type(node) in COMPARISONS:
+            return _comparison(node, scope)
+    return _expression(node, scope)
+
+
+def _expression(node: exp.Expr, scope: Scope) -> Filter:
+    """A condition that does not compare one plain column, as a new column that is TRUE where it holds."""
+    if is_literal(node):
+        raise scope.refuse("This is not a condition.", _COMPARE, node)
+    name = column_name(node, scope)
+    if True not in (scope.schema.column(name).values or ()):
+        raise scope.refuse("This is not a condition.", _COMPARE, node)
+    return Comparison(name, "=", True)
+
+
+def _is_plain(*nodes: exp.Expr) -> bool:
+    """Whether the nodes are one column and literals, which can be compared in the column's encoded form."""
+    column, *literals = nodes
+    return isinstance(column, exp.Column) and all(is_literal(literal) for literal in literals)
+
+
+def all_of(parts: Iterable[Filter]) -> Filter:
+    """AND, with the ANDs inside it lifted out."""
+    flat = [p for part in parts for p in (part.parts if isinstance(part, And) else (part,))]
+    return flat[0] if len(flat) == 1 else And(tuple(flat))
+
+
+def any_of(parts: Iterable[Filter]) -> Filter:
+    """OR, with the ORs inside it lifted out."""
+    flat = [p for part in parts for p in (part.parts if isinstance(part, Or) else (part,))]
+    return flat[0] if len(flat) == 1 else Or(tuple(flat))
+
+
+def none_of(part: Filter) -> Filter:
+    """NOT. A double NOT cancels out, in three-valued logic too."""
+    return part.part if isinstance(part, Not) else Not(part)
+
+
+def one_of(column: str, values: Iterable[Literal_]) -> Filter:
+    """IN, with its values sorted and without repeats."""
+    distinct = sorted(set(values))  # all values of a column have one kind, so they can be sorted
+    return Comparison(column, "=", distinct[0]) if len(distinct) == 1 else Membership(column, tuple(distinct))
+
+
+def _comparison(node: exp.Expr, scope: Scope) -> Filter:
+    operator = COMPARISONS[type(node)]
+    left, right = node.this.unnest(), node.expression.unnest()
+    if is_literal(left) and is_literal(right):
+        raise scope.refuse("This compares two constants.", _COMPARE, node)
+    if is_literal(left):
+        left, right, operator = right, left, FLIPPED[operator]
+    if isinstance(right, exp.Column):
+        # Text without quotation marks is read as a column.
+        scope.column(right, otherwise=f"If you mean text, write '{right.name}'.")
+    if not _is_plain(left, right):
+        is_itself = operator == "=" and isinstance(right, exp.Boolean) and right.this
+        return condition(left, scope) if is_itself else _expression(node, scope)
+    column = scope.column(left)
+    return Comparison(column, operator, scope.literal(column, operator, right))
+
+
+def _between(node: exp.Between, scope: Scope) -> Filter:
+    low, high = node.args["low"].unnest(), node.args["high"].unnest()
+    if not _is_plain(node.this.unnest(), low, high):
+        return _expression(node, scope)
+    column = scope.column(node.this.unnest())
+    return And(
+        (
+            Comparison(column, ">=", scope.literal(column, ">=", low)),
+            Comparison(column, "<=", scope.literal(column, "<=", high)),
+        )
+    )
+
+
+def _in(node: exp.In, scope: Scope) -> Filter:
+    if not node.expressions:
+        raise scope.refuse("The list of IN is empty.", "Name at least one value.", node)
+    if not _is_plain(node.this.unnest(), *(value.unnest() for value in node.expressions)):
+        return _expression(node, scope)
+    column = scope.column(node.this.unnest())
+    return one_of(column, [scope.literal(column, "=", value.unnest()) for value in node.expressions])
+
+
+def _like(node: exp.Expr, scope: Scope) -> Filter:
+    """LIKE as IN: the declared values that match the pattern."""
+    inner = node.this.unnest()
+    name = column_name(inner, scope)
+    texts = [value for value in scope.schema.column(name).values or () if isinstance(value, str)]
+    pattern = node.expression.unnest()
+    if not isinstance(inner, exp.Column) or not texts or not pattern.args.get("is_string"):
+        return _expression(node, scope)
+    matches = like_matcher(str(pattern.this), isinstance(node, exp.ILike))
+    matching = [text for text in texts if matches(text)]
+    if not matching:
+        problem = f"No declared value of {name} matches this pattern."
+        raise scope.refuse(problem, listing(texts), pattern)
+    members = one_of(name, matching)
+    return none_of(members) if node.args.get("negate") else members
+
+
+def _is(node: exp.Is, scope: Scope) -> Filter:
+    if not isinstance(node.this.unnest(), exp.Column):
+        return _expression(node, scope)
+    column = scope.column(node.this.unnest())
+    if not isinstance(node.expression, exp.Null):
+        remedy = "Write column = TRUE or column = FALSE."
+        raise scope.refuse("IS works only with NULL.", remedy, node.expression)
+    return IsNull(column)
+
+
+def _bare(node: exp.Column, scope: Scope) -> Filter:
+    column = scope.column(node)
+    values = scope.schema.columns[column].values or ()
+    if not any(isinstance(value, bool) for value in values):
+        raise scope.refuse(f"{column} alone is not a condition.", _COMPARE, node)
+    return Comparison(column, "=", scope.literal(column, "=", exp.true()))
+
+
+# -- Formula parser ----------------------------------------------------------------------------------------
+#
+# Parses formulas over released aggregates: arithmetic in SELECT and ORDER BY, and HAVING.
+#
+# `SUM(a) / COUNT(*)` is a formula over two aggregates. An aggregate that occurs several times is measured
+# once. An aggregate that only HAVING or ORDER BY uses is measured too.
+
+_REAL_TYPES = {exp.DType.FLOAT, exp.DType.DOUBLE, exp.DType.DECIMAL}
+MOST_AGGREGATES = 256  # each of them reads every measured part
+_LARGEST = 200  # nodes: each is computed for every group
+_MOST_DIGITS = 12
+_FORMULA_USAGE = "Write numbers and aggregates with + - * /, LN() or EXP(), such as 100 * SUM(a) / COUNT(*)."
+_COMPARE_FORMULAS = (
+    "Compare an aggregate with a number or with another aggregate, such as HAVING COUNT(*) > 100 AND "
+    "AVG(a) < 5."
+)
+
+
+@dataclass
+class Aggregates:
+    """The distinct aggregates of a statement, numbered as they are met."""
+
+    recognises: Callable[[exp.Expr], bool]
+    read: Callable[[exp.Expr], Aggregate]
+    scope: Scope
+    _numbers: dict[Aggregate, int] = field(default_factory=dict)
+
+    @property
+    def known(self) -> list[Aggregate]:
+        return list(self._numbers)
+
+    def number(self, node: exp.Expr) -> int:
+        aggregate = self.read(node)
+        number = self._numbers.setdefault(aggregate, len(self._numbers))
+        if number == MOST_AGGREGATES:
+            problem = f"The query has more than {MOST_AGGREGATES} aggregates, which is the limit."
+            raise self.scope.refuse(problem, "Ask for them in several queries.", node)
+        return number
+
+    def occur_in(self, node: exp.Expr) -> bool:
+        return any(self.recognises(part) for part in node.walk())
+
+
+def rounding(node: exp.Expr, aggregates: Aggregates, scope: Scope) -> tuple[exp.Expr, int | None]:
+    """The argument of ROUND and its digits; the node itself and None if it is not a ROUND of aggregates."""
+    if not isinstance(node, exp.Round) or not aggregates.occur_in(node):
+        return node, None
+    digits = node.args.get("decimals")
+    value = 0 if digits is None else number(digits.name) if _is_number(digits) else None
+    if not isinstance(value, int) or not 0 <= value <= _MOST_DIGITS:
+        remedy = f"Write a whole number from 0 to {_MOST_DIGITS}."
+        raise scope.refuse("ROUND takes a number of digits.", remedy, digits)
+    return node.this.unnest(), value
+
+
+@dataclass(frozen=True)
+class FormulaParser:
+    """Parses formulas. `names` has the values of the SELECT list that HAVING and ORDER BY may refer to."""
+
+    aggregates: Aggregates
+    scope: Scope
+    names: Mapping[str, OutputFormula] = field(default_factory=dict)
+
+    def is_formula(self, node: exp.Expr) -> bool:
+        """Whether the expression computes with aggregates or values of the SELECT list, not with columns."""
+        plain = (c.this for c in node.find_all(exp.Column) if not c.args.get("table"))
+        is_named = any(isinstance(name, exp.Identifier) and matching(name, self.names) for name in plain)
+        return is_named or self.aggregates.occur_in(node)
+
+    def formula(self, node: exp.Expr) -> OutputFormula:
+        """The formula of an expression. Raises if it is not made of aggregates and numbers."""
+        if sum(1 for _ in node.walk()) > _LARGEST:
+            raise self.scope.refuse("This expression is too long.", "Compute it in parts.", node)
+        return self._formula(node)
+
+    def having(self, node: exp.Expr) -> OutputCondition:
+        """The condition of HAVING."""
+        if sum(1 for _ in node.walk()) > _LARGEST:
+            raise self.scope.refuse("This condition is too long.", "Filter the answer afterwards.", node)
+        return self._condition(node, negated=False)
+
+    def _formula(self, node: exp.Expr) -> OutputFormula:
+        node = node.unnest()
+        if self.aggregates.recognises(node):
+            return Measured(self.aggregates.number(node))
+        match node:
+            case exp.Literal() if _is_number(node):
+                return Constant(self._number(node))
+            case exp.Neg():
+                inner = self._formula(node.this)
+                return Constant(-inner.value) if isinstance(inner, Constant) else Operation("neg", (inner,))
+            case exp.Div():
+                return Operation("/", (self._formula(node.this), self._divisor(node.expression)))
+            case exp.Add() | exp.Sub() | exp.Mul():
+                parts = (self._formula(part) for part in (node.this, node.expression))
+                return Operation(ARITHMETIC[type(node)], tuple(parts))
+            case _ if type(node) in FORMULA_NODES:
+                return Operation(FORMULA_NODES[type(node)], (self._formula(node.this),))
+            case exp.Cast() if node.args["to"].this in _REAL_TYPES:
+                return self._formula(node.this)  # released values are such numbers already
+            case exp.Coalesce(expressions=[default]) if _is_zero(default):
+                return self._formula(node.this)  # a sum over no rows is released as 0 with noise, never NULL
+            case exp.Column():
+                return self._named(node)
+            case exp.Round():
+                remedy = "Put ROUND around the whole expression."
+                raise self.scope.refuse("ROUND inside an expression is not supported.", remedy, node)
+        raise self.scope.refuse("This cannot be computed from aggregates.", _FORMULA_USAGE, node)
+
+    def _divisor(self, node: exp.Expr) -> OutputFormula:
+        node = node.unnest()
+        if isinstance(node, exp.Nullif) and _is_zero(node.expression):
+            node = node.this  # without NULLIF, a ratio to 0 has no value either
+        divisor = self._formula(node)
+        if divisor == Constant(0.0):
+            raise self.scope.refuse("This divides by 0.", "Divide by another number.", node)
+        return divisor
+
+    def _number(self, node: exp.Expr) -> float:
+        value = number(str(node.this))
+        if value is None or abs(value) > 1e100:
+            raise self.scope.refuse("This number is too large.", "Write one below 1e100.", node)
+        return float(value)
+
+    def _named(self, node: exp.Column) -> OutputFormula:
+        is_plain = isinstance(node.this, exp.Identifier) and not node.args.get("table")
+        names = matching(node.this, self.names) if is_plain else []
+        if names:
+            return self.names[names[0]]
+        column = self.scope.column(node, otherwise=_FORMULA_USAGE)
+        remedy = f"Aggregate it, such as AVG({column}); conditions on columns go into WHERE."
+        raise self.scope.refuse(f"{column} is a column, not an aggregate.", remedy, node)
+
+    def _condition(self, node: exp.Expr, *, negated: bool) -> OutputCondition:
+        node = node.unnest()
+        match node:
+            case exp.And() | exp.Or():
+                parts = tuple(self._condition(part, negated=negated) for part in node.flatten())
+                return _joined(Every if isinstance(node, exp.And) != negated else Some, parts)
+            case exp.Not():
+                return self._condition(node.this, negated=not negated)
+            case exp.Between():
+                low = self._compared(node.this, ">=", node.args["low"], negated)
+                high = self._compared(node.this, "<=", node.args["high"], negated)
+                return _joined(Some if negated else Every, (low, high))
+            case _ if type(node) in COMPARISONS:
+                return self._compared(node.this, COMPARISONS[type(node)], node.expression, negated)
+        raise self.scope.refuse("Expected a comparison of aggregates here.", _COMPARE_FORMULAS, node)
+
+    def _compared(
+        self, left: exp.Expr, operator: ComparisonOperator, right: exp.Expr, negated: bool
+    ) -> Compared[OutputFormula]:
+        sides = self._formula(left), self._formula(right)
+        condition = Compared(OPPOSITES[operator] if negated else operator, *sides)
+        if not aggregates_of(condition):
+            raise self.scope.refuse("This compares two plain numbers.", _COMPARE_FORMULAS, left)
+        return condition
+
+
+def _joined(kind: type[Every[Any]] | type[Some[Any]], parts: Iterable[OutputCondition]) -> OutputCondition:
+    return kind(tuple(p for part in parts for p in (part.parts if isinstance(part, kind) else (part,))))
+
+
+def _is_number(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and not node.is_string
+
+
+def _is_zero(node: exp.Expr) -> bool:
+    return _is_number(node) and number(str(node.this)) == 0

@@ -32,16 +32,20 @@ from dpxplain.model.query import (
 )
 from dpxplain.model.schema import Schema, SchemaKey
 from dpxplain.model.value_domain import WHOLE_LIMIT
-from dpxplain.sql.admit import admit
-from dpxplain.sql.expression_parser import column_name, filtered_name, number_name
-from dpxplain.sql.formula_parser import Aggregates, FormulaParser, rounding
-from dpxplain.sql.inline import inline, table_scope
-from dpxplain.sql.join import join_conditions, read_joins
+from dpxplain.sql.admit import Scope, admit, matching, number
+from dpxplain.sql.expression_parser import (
+    Aggregates,
+    FormulaParser,
+    all_of,
+    column_name,
+    condition,
+    filtered_name,
+    number_name,
+    rounding,
+)
+from dpxplain.sql.join import inline, join_conditions, read_joins, table_scope
 from dpxplain.sql.render import expressions
-from dpxplain.sql.scope import Scope, matching, number
-from dpxplain.sql.source import read
-from dpxplain.sql.vocabulary import AGGREGATES, GRAMMAR
-from dpxplain.sql.where import all_of, condition
+from dpxplain.sql.source import AGGREGATES, GRAMMAR, read
 
 T = TypeVar("T")
 MOST_EXPRESSIONS = 512  # computed columns in a statement; each is encoded for every row

@@ -7,51 +7,70 @@ fields (`model.public`).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict  # pydantic reads the standard one from Python 3.12 on
 
 from dpxplain.curator import TruthColumns
 from dpxplain.explanation.family_choice import NO_ATTRIBUTE, eligible_attributes
-from dpxplain.model.budget import Budget
 from dpxplain.model.cancellation import checking
-from dpxplain.model.charge import EntryId, Spend
-from dpxplain.model.finding import Finding
+from dpxplain.model.charge import Budget, EntryId, Spend
+from dpxplain.model.column import label
+from dpxplain.model.display import Finding
+from dpxplain.model.query import Statement
 from dpxplain.privacy.intervals import Interval
-from dpxplain.render import story_tree
-from dpxplain.render.snippets import Place, explain_code
-from dpxplain.render.views_results import gap_without_text
-from dpxplain.render.views_truth import true_texts
-from dpxplain.results.asked_question import AskedQuestion
+from dpxplain.render import views_results
+from dpxplain.render.snippets import CodePlace, explain_code, query_code
+from dpxplain.render.views import true_texts
+from dpxplain.render.views_results import answer_figures, gap_without_text
+from dpxplain.results.answer import Answer
+from dpxplain.results.answers import Answers, FormulaAnswer
+from dpxplain.results.asked_question import AskedQuestion, group_request
 from dpxplain.results.base import Truth
-from dpxplain.results.discovery import DiscoveryPreview
-from dpxplain.results.explanation import Explanation, ExplanationRow
-from dpxplain.results.prepared import PreparationPreview, Prepared
-from dpxplain.results.preview import CustomPreview, ExplanationPreview, QueriesPreview, QueryPreview
-from dpxplain.results.quality import QualityPreview
-from dpxplain.results.released_answer import ReleasedAnswer
-from dpxplain.results.story import Story, StoryPreview
-from dpxplain.results.tuning import TuningPreview
+from dpxplain.results.explanation import Explanation, ExplanationRow, Story, StoryPreview
+from dpxplain.results.preview import (
+    CustomPreview,
+    ExplanationPreview,
+    PreparationPreview,
+    Prepared,
+    QueriesPreview,
+    QueryPreview,
+)
+from dpxplain.results.quality import DiscoveryPreview, Quality, QualityPreview, Tuning, TuningPreview
+from dpxplain.results.released_answer import AnswerRow, ReleasedAnswer
 from dpxplain.sql.parse import parse
 from dpxplain.sql.render import narrowing
-from dpxplain.wire.account_payloads import budget_figures
 from dpxplain.wire.shapes import (
+    AnswerPart,
+    AnswerPayload,
+    AnswerWords,
     BudgetFigures,
     ExplanationLine,
     ExplanationPayload,
     FoldedPayload,
     GeneralPayload,
+    GroupPayload,
+    PartWords,
     PreparedPayload,
     PreviewPayload,
+    QualityLine,
+    QualityPayload,
     QuestionPayload,
     Record,
+    Scalar,
     TrueValue,
     TruthPayload,
+    UnitsPayload,
     WeightPayload,
+    budget_figures,
 )
-from dpxplain.words import numbers, prices, titles
-from dpxplain.words.explanations import effect_text, relative_text, row_sentence
-from dpxplain.words.questions import GENERAL_USE
+from dpxplain.words import numbers, prices, sentences
+from dpxplain.words.declarations import rows_counted
+from dpxplain.words.sentences import EACH_INTERVAL, GENERAL_USE, effect_text, relative_text, row_sentence
+
+# -- Payloads ----------------------------------------------------------------------------------------------
 
 Preview = (
     QueryPreview
@@ -182,7 +201,7 @@ def _line_record(record: Record) -> Record:
 
 
 def explanation_payload(
-    table: Explanation, budget: Budget, truth: Truth | None = None, place: Place | None = None
+    table: Explanation, budget: Budget, truth: Truth | None = None, place: CodePlace | None = None
 ) -> ExplanationPayload:
     answer = table.question.answer
     narrowed, explained = narrowing(answer.sql, answer.schema), table.explained
@@ -205,15 +224,15 @@ def explanation_payload(
     ]
     gap, interval = table.release.gap, table.release.gap_interval
     several = parse(answer.sql, answer.schema).is_table
-    place = place or Place.of_schema(answer.schema)
+    place = place or CodePlace.of_schema(answer.schema)
     code = explain_code(place, answer.sql, answer.rho, table.request, answer.schema, several=several)
     payload = ExplanationPayload(
         kind="explanation",
         id=table.id,
-        title=titles.question_filter(table.question.title, answer.statement, answer.schema),
+        title=sentences.question_filter(table.question.title, answer.statement, answer.schema),
         finding=table.finding,
         order_note=table.order_note,
-        caption=titles.caption(answer.schema, table.entry, table.confidence),
+        caption=sentences.caption(answer.schema, table.entry, table.confidence),
         question=question_payload(table.question),
         mechanism=table.mechanism,
         reason=table.plan.reason,
@@ -260,8 +279,8 @@ def story_payload(story: Story, budget: Budget) -> StoryPayload:
         kind="story",
         id=story.id,
         preparations=[StoryPreparation(id=entry.id, rho=entry.rho) for entry in story.entries],
-        title=titles.question_filter(story.question.title, answer.statement, answer.schema),
-        caption=titles.caption(answer.schema, story.entries[-1], story.confidence),
+        title=sentences.question_filter(story.question.title, answer.statement, answer.schema),
+        caption=sentences.caption(answer.schema, story.entries[-1], story.confidence),
         measured=story.question.measured,
         levels=story.levels,
         confidence=story.confidence,
@@ -269,7 +288,7 @@ def story_payload(story: Story, budget: Budget) -> StoryPayload:
         free=story.free,
         private=story.private,
         finding=story.finding,
-        sentences=story_tree.sentences(story),
+        sentences=views_results.sentences(story),
         rows=_story_branches(story),
         shaped_by=list(story.shaped_by),
         spends=story.spends,
@@ -293,7 +312,7 @@ def _story_branches(story: Story) -> list[StoryBranch]:
             rows_high=branch.gap.rows[1],
             rows_text=branch.rows_text,
         )
-        for branch in story_tree.tree(story)
+        for branch in views_results.tree(story)
     ]
 
 
@@ -330,7 +349,7 @@ def _expected(preview: Preview) -> list[str]:
     if isinstance(preview, QueriesPreview):
         return [*(prices.expected_margin(part, name) for name, part in preview.parts), *preview.notes]
     if isinstance(preview, StoryPreview):
-        return [story_tree.expected_story(preview)]
+        return [views_results.expected_story(preview)]
     if isinstance(preview, ExplanationPreview):
         expected = prices.expected_effects(
             preview.measured,
@@ -388,4 +407,299 @@ def number_or_null(value: float) -> float | None:
 def finite_record(record: dict[str, Any]) -> Record:
     return {
         name: number_or_null(value) if isinstance(value, float) else value for name, value in record.items()
+    }
+
+
+# -- Answer payloads ---------------------------------------------------------------------------------------
+#
+# Answers as JSON for programs: by rows, one per group, or by columns for many groups.
+
+_Text = Callable[[Any], str]
+
+
+class GeneralColumns(TypedDict):
+    """`in_general` of all groups: one list for each of its fields."""
+
+    low: list[float | None]
+    high: list[float | None]
+    interval_text: list[str] | None
+
+
+class PartColumns(PartWords):
+    """One aggregate's values, in the order shown: one list for each field of a row.
+
+    If all values have the same `decimals`, the texts are null: the page writes those of the groups that it
+    shows (page/src/lib/figures.ts).
+    """
+
+    decimals: int | None  # negative for tens, hundreds and so on
+
+    estimate: list[float]
+    low: list[float | None]
+    high: list[float | None]
+    unknown: list[bool] | None  # null where every value is known
+    estimate_text: list[str] | None
+    interval_text: list[str] | None
+    in_general: GeneralColumns | None  # if `population` was asked for and is possible
+
+
+class DomainColumns(TypedDict):
+    """The declared values of a column: as requests name them, as labels of groups, as people read them."""
+
+    values: list[Scalar]
+    labels: list[str]
+    texts: list[str]
+
+
+class AnswerColumns(AnswerWords):
+    """The same answer for thousands of groups: a list for each field, and each declared value once.
+
+    A group is a number: the place of its values among all combinations, the last column changing fastest.
+    """
+
+    domains: list[DomainColumns]
+    groups: list[int]
+    parts: list[PartColumns]
+
+
+def answer_payload(
+    answer: Answer | Answers, budget: Budget, truth: Truth | None = None, place: CodePlace | None = None
+) -> AnswerPayload:
+    return AnswerPayload(
+        **_answer_words(answer, budget, truth, place),
+        rows=list(map(finite_record, answer.records())),
+        parts=[
+            AnswerPart(**_part_words(part, answer.statement), rows=_group_rows(part))
+            for part in _parts_of(answer)
+        ],
+    )
+
+
+def answer_columns(answer: Answer | Answers, budget: Budget, place: CodePlace | None = None) -> AnswerColumns:
+    """The answer by columns: a tenth of the work and a fifth of the size for thousands of groups."""
+    parts, groups = _parts_of(answer), answer.groups
+    columns = [answer.schema.column(name) for name in groups.columns]
+    return AnswerColumns(
+        **_answer_words(answer, budget, None, place),
+        domains=[
+            DomainColumns(
+                values=list(group_request(domain)),
+                labels=list(map(label, domain)),
+                texts=list(map(column.text, domain)),
+            )
+            for column, domain in zip(columns, groups.domains, strict=True)
+        ],
+        groups=[row.number for row in parts[0].rows],
+        parts=[_part_columns(part, answer.statement) for part in parts],
+    )
+
+
+def _parts_of(answer: Answer | Answers) -> Sequence[Answer]:
+    return [answer] if isinstance(answer, Answer) else answer.answers
+
+
+def _answer_words(
+    answer: Answer | Answers, budget: Budget, truth: Truth | None, place: CodePlace | None
+) -> AnswerWords:
+    payload = AnswerWords(
+        kind="answer" if isinstance(answer, Answer) else "answers",
+        id=answer.id,
+        address=answer.entry.address,
+        title=sentences.answer_title(answer.statement, answer.schema),
+        caption=sentences.caption(answer.schema, answer.entry, answer.confidence),
+        finding=answer.finding,
+        sql=answer.sql,
+        rho=answer.rho,
+        free=answer.free,
+        private=answer.private,
+        confidence=answer.confidence,
+        columns=list(answer.groups.columns),
+        headings=[sentences.column_words(name, answer.schema) for name in answer.groups.columns],
+        ordered=_is_ordered(answer),
+        shaped_by=list(answer.shaped_by),
+        notes=answer.notes,
+        spends=answer.spends,
+        budget=budget_figures(budget),
+        code=query_code(
+            place or CodePlace.of_schema(answer.schema),
+            answer.sql,
+            answer.rho,
+            confidence=answer.confidence,
+            population=answer.population,
+        ),
+    )
+    if isinstance(answer, Answer):
+        payload["value"] = answer.value_name
+    else:
+        payload["values"] = list(answer.names)
+    if answer.population:
+        bases = dict.fromkeys(part.general_basis for part in _parts_of(answer))
+        payload["general_notes"] = [*bases, GENERAL_USE]
+    if truth is not None:
+        payload["truth"] = truth_payload(truth)
+    return payload
+
+
+def _is_ordered(answer: Answer | Answers) -> bool:
+    columns = [answer.schema.column(name) for name in answer.groups.columns]
+    in_line = any(column.edges is not None or column.is_temporal for column in columns)
+    return in_line or bool(answer.statement.presentation.order)
+
+
+def _part_words(answer: Answer, whole: Statement) -> PartWords:
+    aggregate = answer.statement.query.aggregate
+    is_computed = isinstance(answer, FormulaAnswer)
+    return PartWords(
+        name=answer.value_name,
+        title=sentences.value_title(answer.statement, whole, answer.schema),
+        heading=sentences.value_words(
+            answer.statement.presentation.values[0], answer.statement, answer.schema
+        ),
+        expression=answer.expression,
+        aggregate="formula" if is_computed else aggregate.kind,
+        column=None if is_computed else aggregate.column,
+        rows_counted="" if is_computed else rows_counted(answer.statement.query, answer.schema),
+        percent=answer.in_percent,
+    )
+
+
+def _part_columns(answer: Answer, whole: Statement) -> PartColumns:
+    figures = answer_figures(answer)
+    rows, ends = answer.rows, [_shown_ends(row, row.interval) for row in answer.rows]
+    unknown = [row.is_unknown for row in rows]
+    # Either all groups have it, or none.
+    general = [_shown_ends(row, row.in_general) for row in rows if row.in_general is not None]
+    return PartColumns(
+        **_part_words(answer, whole),
+        estimate=[row.estimate for row in rows],
+        low=[number_or_null(low) for low, _ in ends],
+        high=[number_or_null(high) for _, high in ends],
+        unknown=unknown if any(unknown) else None,
+        decimals=figures.decimals if figures else None,
+        estimate_text=None if figures else list(map(_estimate_text, rows)),
+        interval_text=None if figures else [_interval_text(row, row.interval) for row in rows],
+        in_general=_general_columns(general, figures is None) if general else None,
+    )
+
+
+def _shown_ends(row: AnswerRow, interval: Interval) -> Interval:
+    """The interval to show: unbounded where the value is unknown, as for a group that may be empty."""
+    return (-math.inf, math.inf) if row.is_unknown else interval
+
+
+def _estimate_text(row: AnswerRow, figures: numbers.Figures | None = None) -> str:
+    return numbers.UNKNOWN if row.is_unknown else estimate_text(row.estimate, row.interval, figures)
+
+
+def _interval_text(row: AnswerRow, interval: Interval, figures: numbers.Figures | None = None) -> str:
+    return numbers.NO_ROWS if row.is_unknown else interval_text(interval, figures)
+
+
+def _general_columns(general: Sequence[Interval], with_texts: bool) -> GeneralColumns:
+    return GeneralColumns(
+        low=[number_or_null(low) for low, _ in general],
+        high=[number_or_null(high) for _, high in general],
+        interval_text=list(map(interval_text, general)) if with_texts else None,
+    )
+
+
+def _group_rows(answer: Answer) -> list[GroupPayload]:
+    figures = answer_figures(answer)
+    texts = [cache(answer.schema.column(name).text) for name in answer.groups.columns]
+    return [_group(row, texts, figures) for row in answer.rows]
+
+
+def _group(row: AnswerRow, texts: Sequence[_Text], figures: numbers.Figures | None) -> GroupPayload:
+    low, high = map(number_or_null, _shown_ends(row, row.interval))
+    payload = GroupPayload(
+        group=list(group_request(row.group)),
+        label=row.label,
+        labels=[text(value) for text, value in zip(texts, row.group, strict=True)],
+        estimate=row.estimate,
+        low=low,
+        high=high,
+        unknown=row.is_unknown,
+        noise_scale=number_or_null(row.scale),
+        estimate_text=_estimate_text(row, figures),
+        interval_text=_interval_text(row, row.interval, figures),
+    )
+    if row.in_general is not None:
+        low, high = map(number_or_null, _shown_ends(row, row.in_general))
+        text = _interval_text(row, row.in_general, figures)
+        payload["in_general"] = GeneralPayload(low=low, high=high, interval_text=text)
+    return payload
+
+
+# -- Fit payloads ------------------------------------------------------------------------------------------
+#
+# Data quality and tunings as plain JSON values.
+
+
+def quality_payload(quality: Quality, budget: Budget) -> QualityPayload:
+    return QualityPayload(
+        kind="quality",
+        id=quality.id,
+        rho=quality.rho,
+        free=quality.free,
+        private=quality.private,
+        confidence=quality.confidence,
+        rows=[
+            QualityLine(
+                column=row.column,
+                misfit=f"{row.misfit}: {row.effect}",
+                share=row.estimate,
+                low=row.interval[0],
+                high=row.interval[1],
+                interval_text=numbers.percent(*row.interval),
+                rows_low=row.rows[0],
+                rows_high=row.rows[1],
+                rows_text=numbers.interval(*row.rows),
+            )
+            for row in quality
+        ],
+        units=_units(quality),
+        notes=[
+            prices.QUALITY_USE,
+            *prices.quality_limits(quality.schema),
+            EACH_INTERVAL.format(numbers.level(quality.confidence)),
+        ],
+        spends=quality.spends,
+        budget=budget_figures(budget),
+    )
+
+
+def _units(quality: Quality) -> UnitsPayload | None:
+    privacy = quality.schema.privacy
+    if privacy.unit == "row":
+        return None
+    (low, high), (least, most) = quality.units_above, quality.rows_lost
+    return UnitsPayload(
+        unit=privacy.unit,
+        max_rows=privacy.max_rows,
+        low=low,
+        high=high,
+        rows_lost_low=least,
+        rows_lost_high=most if math.isfinite(most) else None,
+        misfit=prices.units_misfit(privacy.max_rows),
+        interval_text=numbers.percent(low, high),
+        rows_text=prices.lost(*quality.rows_lost),
+    )
+
+
+def tuning_payload(tuning: Tuning, budget: Budget) -> dict[str, Any]:
+    """A tuning as JSON, for the command line only: a server's schema is its curator's file."""
+    return {
+        "kind": "tuning",
+        "id": tuning.id,
+        "rho": tuning.rho,
+        "free": tuning.free,
+        "private": tuning.private,
+        "confidence": tuning.confidence,
+        "keep": tuning.keep,
+        "bounds": tuning.rows,
+        "max_rows": tuning.max_rows,
+        "toml": tuning.toml(),
+        "notes": list(tuning.notes),
+        "spends": tuning.spends,
+        "budget": budget_figures(budget),
     }

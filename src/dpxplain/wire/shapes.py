@@ -1,18 +1,37 @@
-"""The shapes of the JSON that programs get. The server's OpenAPI document is generated from them.
+"""The shapes of the JSON that programs get, and those that load no results: budget, history, query form.
 
-They hold only released and public values, except `truth`, which is for the curator.
+The server's OpenAPI document is generated from them. They hold only released and public values, except
+`truth`, which is for the curator.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, NotRequired
 
 from typing_extensions import TypedDict  # pydantic reads the standard one from Python 3.12 on
 
-from dpxplain.model.charge import EntryId, Spend
-from dpxplain.model.finding import Finding
-from dpxplain.model.unknown_column import DiscoveredValue
+from dpxplain.model.charge import Budget, Entry, EntryId, HistoryPage, Spend
+from dpxplain.model.column import Bin, DiscoveredValue, comparable, label
+from dpxplain.model.display import Finding
+from dpxplain.model.public import PUBLIC, public
+from dpxplain.model.query import And, Comparison, Filter, IsNull, Membership, Or, Statement, filter_columns
+from dpxplain.model.schema import Schema
+from dpxplain.privacy.accounting import epsilons
 from dpxplain.render.snippets import Code
+from dpxplain.words import numbers
+
+if TYPE_CHECKING:
+    from dpxplain.results.quality import Discovery
+
+
+# -- Shapes ------------------------------------------------------------------------------------------------
+#
+# The shapes of the JSON that programs get. The server's OpenAPI document is generated from them.
+#
+# They hold only released and public values, except `truth`, which is for the curator.
 
 Scalar = str | int | float | bool | None
 Record = dict[str, Scalar]
@@ -369,3 +388,223 @@ class PreviewPayload(TypedDict):
     expected: list[str]
     shaped_by: list[str]
     form: NotRequired[QueryForm | None]  # of a query, at a server; null where a form cannot ask it
+
+
+# -- Account payloads --------------------------------------------------------------------------------------
+#
+# A budget, a history and discovered values as plain JSON values; loads no results, so they print at once.
+
+
+@public(
+    "HistoryLine",
+    "id address time analyst kind state stopped kept description rho total_rho spends request weights key "
+    "version",
+)
+@dataclass(frozen=True, kw_only=True)
+class HistoryLine(Entry):
+    """An entry as a history shows it."""
+
+    stopped: bool = False
+    """Whether somebody asked to stop it once it was charged."""
+    kept: bool = False
+    """Whether it ended without a release, and asking the same again costs nothing more."""
+
+    @property
+    def weights(self) -> list[WeightPayload]:
+        """The groups that the request compares, by their labels."""
+        return request_weights(self.request)
+
+
+class HistoryPayload(TypedDict):
+    kind: Literal["history"]
+    entries: list[HistoryLine]  # oldest first
+    older: EntryId | None  # the value of `before` for the preceding page; null if there is none
+
+
+def budget_payload(budget: Budget) -> BudgetPayload:
+    return BudgetPayload(kind="budget", **budget_figures(budget))
+
+
+def history_payload(
+    page: HistoryPage, stopped: Collection[int] = (), kept: Collection[int] = ()
+) -> HistoryPayload:
+    """A page of entries with their running totals, oldest first.
+
+    `stopped` and `kept` are ledger rows: somebody asked to stop the former; the identical request takes over
+    the charges of the latter.
+    """
+    lines = [
+        history_line(
+            entry,
+            stopped=entry.row in stopped,
+            kept=entry.row in kept and entry.state == "reserved",
+        )
+        for entry in page.entries
+    ]
+    return HistoryPayload(kind="history", entries=lines, older=page.older)
+
+
+def history_line(entry: Entry, **marks: bool) -> HistoryLine:
+    """The entry as a line; `marks` are `stopped` and `kept`."""
+    return HistoryLine(**vars(entry) | {"total_rho": entry.total_rho or entry.rho} | marks)
+
+
+_READ = [
+    field.name
+    for field in fields(Entry)
+    if field.name in PUBLIC[HistoryLine] and field.name not in ("time", "spends")
+]
+
+
+def read_entry(line: Mapping[str, Any]) -> Entry:
+    """The entry in a line that a server sent."""
+    spends = tuple(Spend(spend["event"], spend["rho"], spend["of"]) for spend in line["spends"])
+    read = {"time": datetime.fromisoformat(line["time"]), "spends": spends}
+    return Entry(**{name: line[name] for name in _READ} | read)
+
+
+def budget_figures(budget: Budget) -> BudgetFigures:
+    """Limit, spent and remaining, in ρ and in ε."""
+    epsilon = epsilons(budget)
+    return BudgetFigures(
+        rho=Amounts(limit=budget.limit, spent=budget.spent, remaining=budget.remaining),
+        epsilon=Amounts(limit=epsilon.limit, spent=epsilon.spent, remaining=epsilon.remaining),
+        epsilon_text=AmountTexts(
+            limit=numbers.at_most(epsilon.limit),
+            spent=numbers.at_most(epsilon.spent),
+            remaining=numbers.at_most(epsilon.remaining),
+        ),
+        delta=budget.delta,
+        discovered_delta=budget.discovered_delta,
+        total_delta=budget.total_delta,
+        gaussian=budget.gaussian,
+        expires=None if budget.expires is None else budget.expires.isoformat(),
+        shared_remaining=budget.shared_remaining,
+    )
+
+
+def request_weights(request: Mapping[str, Any] | None) -> list[WeightPayload]:
+    """The groups that a stored request compares, labelled as its answer labels them."""
+    weights = (request or {}).get("weights", ())
+    if not weights:
+        return []
+    from dpxplain.model.groups import group_label  # brings in NumPy
+
+    return [
+        WeightPayload(
+            group=group_label(group) if isinstance(group := term["group"], list) else group,
+            weight=term["weight"],
+        )
+        for term in weights
+    ]
+
+
+def discovery_payload(discovery: Discovery, budget: Budget) -> DiscoveryPayload:
+    return DiscoveryPayload(
+        kind="discovery",
+        id=discovery.id,
+        column=discovery.column,
+        rho=discovery.rho,
+        delta=discovery.delta,
+        free=discovery.free,
+        private=discovery.private,
+        threshold=discovery.threshold,
+        values=discovery.rows,
+        spends=discovery.spends,
+        budget=budget_figures(budget),
+    )
+
+
+# -- Query form --------------------------------------------------------------------------------------------
+#
+# A parsed query as the fields of a form: measures, groups, and declared values per filtered column.
+
+
+def query_form(statement: Statement, schema: Schema) -> QueryForm | None:
+    """The form of the same query; None if a form cannot express it, as with ORDER BY or expressions."""
+    query, presentation = statement.query, statement.presentation
+    aggregates = [query.aggregate for query in statement.queries]
+    plain = [*query.group_by, *map(str, aggregates)]
+    columns = {*query.group_by, *(a.column for a in aggregates if a.column), *filter_columns(query.where)}
+    if not columns <= schema.columns.keys():
+        return None
+    filters = _filters(query.where, schema)
+    if (
+        statement.is_computed
+        or not all(aggregate.has_influence for aggregate in aggregates)
+        or any(output.digits is not None for output in presentation.values)
+        or presentation.order
+        or presentation.limit is not None
+        or [o.name for o in presentation.outputs] != plain
+        or filters is None
+    ):
+        return None
+    return QueryForm(
+        measures=[FormMeasure(aggregate=a.explained, column=a.column) for a in aggregates],
+        groups=list(query.group_by),
+        filters=filters,
+    )
+
+
+def _filters(where: Filter | None, schema: Schema) -> list[FormFilter] | None:
+    """One filter per column, in the order written; None if a condition is not a choice of declared values."""
+    parts: dict[str, list[Filter]] = {}
+    for part in () if where is None else where.parts if isinstance(where, And) else (where,):
+        column = _column(part)
+        if column is None:
+            return None
+        parts.setdefault(column, []).append(part)
+    filters = []
+    for column, conditions in parts.items():
+        labels = _labels(column, conditions, schema)
+        if not labels:
+            return None
+        filters.append(FormFilter(column=column, values=labels))
+    return filters
+
+
+def _column(part: Filter) -> str | None:
+    """The column that a condition is about; None if there is not exactly one."""
+    match part:
+        case Comparison() | Membership() | IsNull():
+            return part.column
+        case Or(parts):
+            columns = {_column(alternative) for alternative in parts}
+            return columns.pop() if len(columns) == 1 else None
+    return None
+
+
+def _labels(column: str, conditions: list[Filter], schema: Schema) -> list[str]:
+    """The declared values that the conditions choose, in declared order; empty if they do not list any."""
+    domain, is_binned = schema.columns[column].domain or (), schema.columns[column].edges is not None
+    match conditions:
+        case [Comparison(_, ">", low), Comparison(_, "<=", high)]:
+            bins = [value for value in domain if isinstance(value, Bin)]
+            ends = comparable(low), comparable(high)
+            inside = [b for b in bins if ends[0] <= comparable(b.low) and comparable(b.high) <= ends[1]]
+            is_whole = bool(inside) and (inside[0].low, inside[-1].high) == (low, high)
+            return [label(b) for b in inside] if is_whole else []
+        case [Comparison() | Membership() | IsNull() as alone]:
+            values = _values((alone,))
+        case [Or(parts)]:
+            values = _values(parts)
+        case _:
+            return []
+    if values is None or is_binned or any(value not in domain for value in values):
+        return []
+    return [label(value) for value in domain if value in values]
+
+
+def _values(alternatives: Iterable[Filter]) -> list[object] | None:
+    values: list[object] = []
+    for part in alternatives:
+        match part:
+            case Comparison(_, "=", value):
+                values.append(value)
+            case Membership(_, several):
+                values.extend(several)
+            case IsNull():
+                values.append(None)
+            case _:
+                return None
+    return values

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dpxplain.ledger.protocol import AuditRecord
-from dpxplain.model.budget import rho_of_units
+from dpxplain.model.charge import rho_of_units
 
 TRUTH_VIEWED = "truth viewed"
 _KINDS = {

@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from dpxplain.model.column import Column
-from dpxplain.model.joined_schema import parts
+from dpxplain.model.column import Column, label
 from dpxplain.model.query import Aggregate, And, Comparison, Filter, IsNull, Not, Or, Query, filter_columns
-from dpxplain.model.schema import Schema, label
+from dpxplain.model.schema import Schema, parts
 from dpxplain.words.numbers import a_noun, clean, level, number, percent, shortened, uncapitalised
-from dpxplain.words.titles import capped
+from dpxplain.words.sentences import capped
 
 if TYPE_CHECKING:
-    from dpxplain.phases.measure_quality import QualityReading
+    from dpxplain.phases.measure import QualityReading
     from dpxplain.privacy.intervals import Interval
 
 

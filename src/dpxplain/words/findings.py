@@ -12,9 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dpxplain.model.contrast import Verdict
-from dpxplain.model.finding import Finding
-from dpxplain.model.groups import ALL_ROWS
+from dpxplain.model.display import Finding
+from dpxplain.model.groups import ALL_ROWS, Verdict
 from dpxplain.words.numbers import (
     PLAIN,
     Unit,
@@ -48,7 +47,7 @@ _NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight"
 
 
 @dataclass(frozen=True)
-class Comparison:
+class AskedComparison:
     """What a question compares, and what was released about it."""
 
     groups: tuple[str, ...]  # the two groups of a gap; otherwise what is asked about
@@ -69,7 +68,7 @@ class Comparison:
         return self.measured == "gap" and self.constant == 0 and len(self.groups) == 2
 
 
-def comparison_finding(asked: Comparison, caveat: str = "", notes: Sequence[str] = ()) -> Finding:
+def comparison_finding(asked: AskedComparison, caveat: str = "", notes: Sequence[str] = ()) -> Finding:
     """Whether a gap is real or may be privacy noise; `caveat` where the data have a more urgent one."""
     if asked.verdict is not Verdict.UNCLEAR:
         low, high = asked.interval
@@ -87,7 +86,7 @@ def comparison_finding(asked: Comparison, caveat: str = "", notes: Sequence[str]
     )
 
 
-def _unclear(asked: Comparison) -> str:
+def _unclear(asked: AskedComparison) -> str:
     """Where an unclear number may lie, without a full stop: of two groups, which may be how much higher."""
     low, high = asked.interval
     if asked.is_gap and math.isfinite(low) and math.isfinite(high) and low < 0.0 < high:
@@ -99,11 +98,11 @@ def _unclear(asked: Comparison) -> str:
     return f"The real {_difference(asked)} {_within(asked, asked.interval)}"
 
 
-def _difference(asked: Comparison) -> str:
+def _difference(asked: AskedComparison) -> str:
     return "difference" if asked.measured == "gap" else asked.measured
 
 
-def _verdict_sentence(asked: Comparison, ending: str = "") -> str:
+def _verdict_sentence(asked: AskedComparison, ending: str = "") -> str:
     """Whether it is so; `ending` goes before the full stop."""
     if not asked.is_gap:
         (name, names), constant = _named_value(asked), asked.unit.given(asked.constant)
@@ -124,7 +123,7 @@ def _verdict_sentence(asked: Comparison, ending: str = "") -> str:
     return _headline(template, value, *asked.groups, size=asked.unit.with_words(size), ending=ending)
 
 
-def _named_value(asked: Comparison) -> tuple[str, tuple[str, ...]]:
+def _named_value(asked: AskedComparison) -> tuple[str, tuple[str, ...]]:
     """The number of a question about one value, as a template with its names: the ratio of {} to {}."""
     match asked.measured, asked.groups:
         case "ratio", (_, _):
@@ -160,7 +159,7 @@ def _fitting(texts: Iterable[str]) -> str:
     return text[:-1] if text.endswith("….") else text
 
 
-def _within(asked: Comparison, interval: Interval) -> str:
+def _within(asked: AskedComparison, interval: Interval) -> str:
     """Where an unclear number lies: "is between 1 and 3", or "could be 2 or more" without a known end."""
     span = asked.unit.span(*interval, asked.constant)
     if not all(map(math.isfinite, interval)):
@@ -168,13 +167,13 @@ def _within(asked: Comparison, interval: Interval) -> str:
     return f"is between {span.replace('–', ' and ', 1).replace(' to ', ' and ', 1)}"
 
 
-def _sized(asked: Comparison, value: float, spread: float | None = None) -> str:
+def _sized(asked: AskedComparison, value: float, spread: float | None = None) -> str:
     """A gap in the digits of its interval, without its unit; a gap that is not 0 is never written as 0."""
     text = asked.unit.bare(value, spread or asked.interval[1] - asked.interval[0])
     return text if any(digit in text for digit in "123456789") else asked.unit.bare(value)
 
 
-def in_general(asked: Comparison) -> str:
+def in_general(asked: AskedComparison) -> str:
     """What holds in the population, as a sentence; empty where that was not asked."""
     if asked.general is None:
         return asked.general_refusal
@@ -220,7 +219,7 @@ def effect_name(share: Interval | None, influence: Interval, verdict: Verdict) -
 class Explained:
     """A question with the conditions that were measured for it, in the order shown."""
 
-    asked: Comparison
+    asked: AskedComparison
     gap: float | None  # as the conditions' shares refer to it; None where only influences were released
     effects: tuple[Effect, ...]
     advice: str = ""  # what would help where nothing is clear
@@ -282,7 +281,7 @@ def standing_out(clear: Sequence[Effect], effects: Sequence[Effect]) -> Effect |
     return first if is_ahead and (len(effects) > 1 or first.is_first) else None
 
 
-def _nothing_to_explain(asked: Comparison) -> tuple[str, str]:
+def _nothing_to_explain(asked: AskedComparison) -> tuple[str, str]:
     if asked.verdict is Verdict.REVERSED:
         if not asked.is_gap:
             return _verdict_sentence(asked), "Ask about a lower number."
@@ -294,7 +293,7 @@ def _nothing_to_explain(asked: Comparison) -> tuple[str, str]:
     )
 
 
-def _ends_it(effect: Effect, asked: Comparison) -> bool:
+def _ends_it(effect: Effect, asked: AskedComparison) -> bool:
     """Whether nothing clear remains of the gap, and most of it is estimated to go."""
     if effect.without is None:
         return False
@@ -370,7 +369,7 @@ def _several(table: Explained, shrinking: list[Effect]) -> tuple[str, str]:
     return headline, f"{_remaining(shares, asked)} {_open_order(table, len(shrinking))}"
 
 
-def _remaining(shares: Sequence[Interval], asked: Comparison) -> str:
+def _remaining(shares: Sequence[Interval], asked: AskedComparison) -> str:
     """How much of the gap stays whichever condition is left out, if that is most of it."""
     remaining = 1.0 - max((high for _, high in shares), default=math.inf)
     if remaining < _MOST or asked.constant != 0.0:  # then the share is of what exceeds the constant
@@ -391,7 +390,7 @@ def _open_order(table: Explained, clear: int) -> str:
     return f"Which of the {which} matters {'more' if first == 2 else 'most'} is not certain."
 
 
-def _leaving_out_any(asked: Comparison, names: Sequence[str], by: str = "") -> str:
+def _leaving_out_any(asked: AskedComparison, names: Sequence[str], by: str = "") -> str:
     which, count = "either" if len(names) == 2 else "any one", _number(len(names)).lower()
     return _with_names(f"Leaving out {which} of {count} kinds of rows shrinks {_it(asked)}{by}: {{}}.", names)
 
@@ -431,7 +430,7 @@ def _nothing_else(table: Explained) -> str:
     return "Nothing else in the table clearly shrinks it." if len(table.effects) > 1 else ""
 
 
-def _it(asked: Comparison) -> str:
+def _it(asked: AskedComparison) -> str:
     return f"the {asked.measured}"
 
 
@@ -636,7 +635,7 @@ class StoryStep:
 
 
 def story_finding(
-    asked: Comparison,
+    asked: AskedComparison,
     gap: float,
     steps: Sequence[StoryStep],
     *,
@@ -673,7 +672,7 @@ def story_finding(
     return Finding(headline, " ".join(sentences), caveat, tuple(notes))
 
 
-def _among_them(asked: Comparison, inside: Interval, gap: float) -> str:
+def _among_them(asked: AskedComparison, inside: Interval, gap: float) -> str:
     """The gap among the rows of a step, unless it is unclear by more than the whole gap."""
     low, high = inside
     if low <= asked.constant <= high and high - low > abs(gap - asked.constant):

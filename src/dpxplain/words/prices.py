@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from dpxplain.model.charge import Spend
-from dpxplain.words.numbers import Unit, at_most, clean, interval, level, number, rho
+from dpxplain.model.schema import Privacy, Schema
+from dpxplain.words.numbers import PERCENT, PLAIN, POINTS, Unit, at_most, clean, interval, level, number, rho
 
 FREE_QUESTION = "Free: a question uses only the answer you already have."
 FREE_FORMULA = "Free: a formula uses only the answer you already have."
@@ -21,7 +22,7 @@ DISCOVERY_DELTA = "Discovering values adds at most {:g} to this δ."
 QUALITY_USE = "Every answer now says how much of the data was capped or left out."
 
 
-class Priced(Protocol):
+class PricedPlan(Protocol):
     """The price of a preview."""
 
     @property
@@ -71,7 +72,7 @@ def cost(total: float, spends: Sequence[Spend], free: bool = False) -> str:
     return f"Cost: {rho(total)}{split}."
 
 
-def price(quote: Priced) -> tuple[str, ...]:
+def price(quote: PricedPlan) -> tuple[str, ...]:
     """The first lines of a preview: the cost, and what would be left."""
     if quote.free and not quote.rho:
         return (PREPARED,)
@@ -84,11 +85,11 @@ def price(quote: Priced) -> tuple[str, ...]:
     return f"Price: {_priced(quote)}.", left
 
 
-def _priced(quote: Priced) -> str:
+def _priced(quote: PricedPlan) -> str:
     return rho_and_epsilon(quote.rho, quote.epsilon, quote.delta)
 
 
-def price_summary(quote: Priced, *, once: bool = False) -> str:
+def price_summary(quote: PricedPlan, *, once: bool = False) -> str:
     """The price in one sentence; `once` if it also pays for every further explanation."""
     if quote.free:
         return STORED if quote.rho else PREPARED
@@ -172,3 +173,68 @@ def delta_text(delta: float) -> str:
     ('δ 1e-6', 'δ 0.001')
     """
     return f"δ {delta:g}".replace("e-0", "e-")
+
+
+# -- Forecasts ---------------------------------------------------------------------------------------------
+#
+# A forecast of what a preparation will make clear, shown before anybody pays for it.
+
+
+def preparation_forecast(
+    smallest: float | None,
+    gap: float | None,
+    labels: Sequence[str],
+    price: float,
+    privacy: Privacy,
+    *,
+    in_percent: bool,
+) -> str:
+    """A sentence on the smallest change of the gap that will be clear; also as a share of a known gap.
+
+    >>> one_row, persons = Privacy(rho=1), Privacy(rho=1, unit="person", max_rows=15)
+    >>> preparation_forecast(0.0033, 0.4, ["A", "B"], 0.02, one_row, in_percent=True)
+    'At ρ 0.02, only a change of a gap above 0.33 pp can be clear. Between A and B that is 0.825% of the gap.'
+    >>> preparation_forecast(0.4, 0.3, ["A"], 0.5, persons, in_percent=False)[34:]
+    'only a change of the value above 0.4 can be clear. That is more than the whole value of 0.3.'
+    >>> preparation_forecast(0.4, None, ["A", "B"], 0.5, persons, in_percent=False)
+    'At ρ 0.5 with 15 rows per person, only a change of a gap above 0.4 can be clear.'
+    >>> preparation_forecast(None, None, ["A", "B"], 0.01, one_row, in_percent=False)
+    'At ρ 0.01, hardly any change of a gap will be clear: the groups are too small for so much noise.'
+    """
+    rows = "" if privacy.unit == "row" else f" with {privacy.max_rows:,} rows per {clean(privacy.unit)}"
+    begin = f"At {rho(price)}{rows},"
+    measured = "the value" if len(labels) < 2 else "a gap"
+    if smallest is None:
+        reason = "the groups are too small for so much noise"
+        return f"{begin} hardly any change of {measured} will be clear: {reason}."
+    unit = (POINTS if len(labels) > 1 else PERCENT) if in_percent else PLAIN
+    sentence = f"{begin} only a change of {measured} above {unit.number(smallest)} can be clear."
+    if gap is None:
+        return sentence
+    where = f"Between {clean(labels[0])} and {clean(labels[1])} that is" if len(labels) > 1 else "That is"
+    whole = "gap" if len(labels) > 1 else "value"
+    if smallest >= gap:
+        return f"{sentence} {where} more than the whole {whole} of {unit.number(gap)}."
+    return f"{sentence} {where} {number(100 * smallest / gap)}% of the {whole}."
+
+
+# -- Data quality ------------------------------------------------------------------------------------------
+#
+# Data quality in words: what the shares do not tell, and the name of a misfit.
+
+
+def quality_limits(schema: Schema) -> tuple[str, ...]:
+    """What the measured shares do not tell, as sentences."""
+    shares = (
+        "The shares are percentages of all rows, not of one group. They do not say how far values lie beyond "
+        "the bounds, nor how much capping changed a sum or an average."
+    )
+    unit = clean(schema.privacy.unit)
+    if unit == "row":
+        return (shares,)
+    return (shares, f"They do not say how many rows the largest {unit} has.")
+
+
+def units_misfit(max_rows: int) -> str:
+    """The misfit of privacy units with more rows than `max_rows`."""
+    return f"more than {max_rows:,} rows"

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpxplain.privacy.calibration import gaussian_scale
+from dpxplain.privacy.accounting import gaussian_scale
 from dpxplain.privacy.intervals import check_confidence
-from dpxplain.privacy.marginals.boxes import simultaneous_quantile
-from dpxplain.privacy.marginals.estimates import Kind
+from dpxplain.privacy.marginals.estimates import Kind, simultaneous_quantile
 from dpxplain.privacy.marginals.inference import CLEARANCE, SMOOTH_SHARE
 
 # SUM: counts only enter through m/(M + 1), multiplied by what one predicate removes per row of the largest

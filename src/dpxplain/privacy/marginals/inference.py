@@ -1,57 +1,240 @@
-"""Influences, ranks and gaps of a question, inferred from released marginals.
-
-Post-processing, at no cost in privacy (docs/specification.md, marginals). Proofs of the intervals:
-docs/proofs/marginals.md; their measured coverage: docs/marginal-coverage.md.
-"""
+"""What released marginals tell about a question: influences, ranks, gaps, shares removed, and stories."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpxplain.model.arrays import BoolArray
+from dpxplain.model.arrays import BoolArray, FloatArray, IntArray
+from dpxplain.privacy.accounting import normal_quantile
 from dpxplain.privacy.intervals import (
     DEFAULT_METHOD,
     Interval,
+    NoisyMean,
     NoisyMeans,
     check_confidence,
     failure_of_each,
     weighted_means_intervals_failing,
 )
-from dpxplain.privacy.marginals.boxes import (
+from dpxplain.privacy.marginals.estimates import (
+    CellEstimates,
     Ends,
+    Estimates,
+    PreparedGroups,
+    UnionOfCells,
     boxes,
+    difference_variances,
+    estimate,
+    estimated,
     largest_allowance,
     provable,
     simultaneous_quantile,
-    tie_allowance,
-)
-from dpxplain.privacy.marginals.estimates import (
-    Estimates,
-    FloatArray,
-    IntArray,
-    Measured,
-    PreparedGroups,
-    UnionOfCells,
-    estimate,
-)
-from dpxplain.privacy.marginals.gradient import (
-    difference_variances,
-    estimated,
     slope_at,
     smooth_interval,
+    tie_allowance,
     variances,
 )
-from dpxplain.privacy.marginals.shares import divided_shares, exact_shares, first_order_shares
+
+# -- Shares removed ----------------------------------------------------------------------------------------
+#
+# The share of a gap that a condition's rows remove, 1 − Q(¬p(D))/Q(D), with its interval.
+#
+# The gap and the gap without the rows carry mostly the same noise, so their quotient is known much better
+# than the two intervals suggest. Fieller's set makes use of that (docs/proofs/marginals.md, section 9).
+
+
+@dataclass(frozen=True)
+class Fieller:
+    """Two Gaussian estimates whose quotient is wanted: a gap, and the gap without some rows."""
+
+    gap: FloatArray
+    without: FloatArray
+    gap_variance: FloatArray
+    without_variance: FloatArray
+    covariance: FloatArray
+
+    def shares(self, z: float) -> Ends:
+        """All shares s with |without − (1 − s)·gap| at most z of its own standard deviations.
+
+        Infinite ends where the gap itself is within z of 0: then no share is excluded.
+
+        >>> pair = Fieller(*(np.array([number]) for number in (100.0, 40.0, 4.0, 4.0, 4.0)))
+        >>> [round(float(end[0]), 3) for end in pair.shares(2.0)]
+        [0.577, 0.625]
+        """
+        G, v = self.gap, self.gap_variance
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # without = slope·gap + rest, and the noise of the rest is independent of the gap's.
+            slope = np.where(v > 0.0, self.covariance / v, 0.0)
+            rest = self.without - slope * G
+            own = np.maximum(self.without_variance - slope * self.covariance, 0.0)
+            clear = G**2 - z**2 * v
+            reach = z * np.sqrt(np.maximum(G**2 * own + rest**2 * v - z**2 * own * v, 0.0))
+            low, high = (1.0 - slope - (rest * G + side * reach) / clear for side in (1.0, -1.0))
+        known = clear > 0.0
+        return np.where(known, low, -np.inf), np.where(known, high, np.inf)
+
+
+def exact_shares(e: Estimates, weights: FloatArray, at_least: float, selected: IntArray, z: float) -> Ends:
+    """COUNT and SUM: both gaps are Gaussian with known covariance, so Fieller's set is exact."""
+    part = _Part.of(e.removed, selected)
+    scale = float(weights @ weights)
+    kept = 1.0 - part.share
+    pair = Fieller(
+        np.sum(weights[:, None] * part.total, axis=-2) - at_least,
+        np.sum(weights[:, None] * (part.total - part.cell), axis=-2) - at_least,
+        np.asarray(scale * part.total_variance),
+        (scale * (kept**2 * part.total_variance + part.own_variance))[..., 0, :],
+        (scale * kept * part.total_variance)[..., 0, :],
+    )
+    return pair.shares(z)
+
+
+def first_order_shares(
+    e: Estimates, weights: FloatArray, at_least: float, selected: IntArray, z: float
+) -> Ends:
+    """AVG: the range of the share within z standard errors of the estimates.
+
+    Fieller's set of the linearised gaps gives each end, and the direction of the point where it is reached. A
+    second gradient, taken at that point, corrects the direction. The share at the corrected point is the end,
+    so it follows the curvature of the means. Only meaningful where every group's remainder exceeds its noise.
+    """
+    count, total = _Part.of(e.count, selected), _Part.of(e.removed, selected)
+    origin = e.middle * float(weights.sum()) - at_least
+    start = _MeanGaps(count, total, weights, origin)
+    covariances = [start.covariance(*pair) for pair in ((1, 1), (0, 0), (1, 0))]
+    linear = Fieller(start.gap, start.without, *covariances).shares(z)
+    ends = []
+    for end in linear:
+        kept = np.where(np.isfinite(end), 1.0 - end, 0.0)
+        step = -z * np.sign(start.without - kept * start.gap)
+        there = start.moved(kept, step, start)
+        there = start.moved(kept, step, there)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = 1.0 - there.without / there.gap
+        ends.append(np.where(there.gap * start.gap > 0.0, share, np.nan))
+    known = np.isfinite(linear[0]) & np.isfinite(ends[0]) & np.isfinite(ends[1])
+    low, high = np.fmin(*ends), np.fmax(*ends)
+    return np.where(known, low, -np.inf), np.where(known, high, np.inf)
+
+
+def divided_shares(without: Ends, gap: Ends) -> Ends:
+    """All 1 − q/g with q and g inside their intervals; infinite ends where g may be 0.
+
+    >>> [float(end) for end in divided_shares((np.array(1.0), np.array(3.0)), (np.array(4.0), np.array(5.0)))]
+    [0.25, 0.8]
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        quotients = [q / g for q in without for g in gap]
+    known = (gap[0] > 0.0) | (gap[1] < 0.0)
+    low, high = 1.0 - np.maximum.reduce(quotients), 1.0 - np.minimum.reduce(quotients)
+    return np.where(known, low, -np.inf), np.where(known, high, np.inf)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Counts or sums of the selected conditions: a cell is share·total plus noise of its own."""
+
+    total: FloatArray  # (..., groups, 1 or k)
+    cell: FloatArray  # (..., groups, k)
+    total_variance: float
+    share: FloatArray  # (..., 1, k)
+    own_variance: FloatArray
+
+    @classmethod
+    def of(cls, part: CellEstimates, selected: IntArray) -> _Part:
+        return cls(
+            part.total[..., None],
+            np.take_along_axis(part.cell, selected[..., None, :], axis=-1),
+            part.total_variance,
+            part.layout.share[selected][..., None, :],
+            part.own_variance[selected][..., None, :],
+        )
+
+    def moved(self, pace: FloatArray, by: _By) -> _Part:
+        """The estimates moved by pace · Σ · by."""
+        shift = pace * self.total_variance * (by.total + self.share * by.cell)
+        own = pace * self.own_variance * by.cell
+        return _Part(
+            self.total + shift,
+            self.cell + self.share * shift + own,
+            self.total_variance,
+            self.share,
+            self.own_variance,
+        )
+
+    def covariance(self, left: _By, right: _By) -> FloatArray:
+        load = (left.total + self.share * left.cell) * (right.total + self.share * right.cell)
+        both = self.total_variance * load + self.own_variance * left.cell * right.cell
+        return np.asarray(np.sum(both, axis=-2))
+
+
+@dataclass(frozen=True)
+class _By:
+    """Derivatives by every group's total and by its cell."""
+
+    total: FloatArray
+    cell: FloatArray
+
+
+class _MeanGaps:
+    """The two gaps of averages, and their derivatives, at a point."""
+
+    def __init__(self, count: _Part, total: _Part, weights: FloatArray, origin: float) -> None:
+        self.count, self.total, self._weights, self._origin = count, total, weights, origin
+        w = weights[:, None]
+        # Results with counts near 0 are not trusted; this only avoids a division by 0.
+        self._n, self._c = np.maximum(count.total, 1.0), np.maximum(count.total - count.cell, 1.0)
+        self._mean, self._mean_without = total.total / self._n, (total.total - total.cell) / self._c
+        self.gap = np.asarray(np.sum(w * self._mean, axis=-2) + origin)
+        self.without = np.asarray(np.sum(w * self._mean_without, axis=-2) + origin)
+
+    def moved(self, kept: FloatArray, step: FloatArray, slope: _MeanGaps) -> _MeanGaps:
+        """The point `step` standard errors away, in the direction where without − kept·gap rises fastest.
+
+        The direction is taken at `slope`.
+        """
+        by = slope.by(1.0, kept)
+        variance = sum(part.covariance(own, own) for part, own in zip(self._parts, by, strict=True))
+        scale = np.sqrt(variance)
+        pace = (step / np.where(scale > 0.0, scale, np.inf))[..., None, :]
+        count, total = (part.moved(pace, own) for part, own in zip(self._parts, by, strict=True))
+        return _MeanGaps(count, total, self._weights, self._origin)
+
+    def by(self, without: float, gap: FloatArray | float) -> tuple[_By, _By]:
+        """The derivatives of without·(gap without) − gap·gap, by counts and by sums."""
+        w, gap = self._weights[:, None], np.asarray(gap)[..., None, :] if np.ndim(gap) else gap
+        at_gap, at_without = w / self._n, w / self._c
+        by_c, by_n = -without * at_without * self._mean_without, gap * at_gap * self._mean
+        by_V = without * at_without
+        return _By(by_c + by_n, -by_c), _By(by_V - gap * at_gap, -by_V)
+
+    def covariance(self, left: int, right: int) -> FloatArray:
+        """The covariance of two of the gaps: 1 the gap itself, 0 the one without the rows."""
+        first, second = (self.by(0.0, -1.0) if gap else self.by(1.0, 0.0) for gap in (left, right))
+        pairs = zip(self._parts, first, second, strict=True)
+        return np.asarray(sum(part.covariance(one, other) for part, one, other in pairs))
+
+    @property
+    def _parts(self) -> tuple[_Part, _Part]:
+        return self.count, self.total
+
+
+# -- Influences, ranks and gaps ----------------------------------------------------------------------------
+#
+# Influences, ranks and gaps of a question, inferred from released marginals.
+#
+# Post-processing, at no cost in privacy (docs/specification.md, marginals). Proofs of the intervals:
+# docs/proofs/marginals.md; their measured coverage: docs/marginal-coverage.md.
 
 __all__ = [
     "ExplainedMarginals",
-    "Inference",
+    "MarginalInference",
     "MarginalLine",
     "PreparedGroups",
     "combined_gap",
@@ -104,7 +287,7 @@ class ExplainedMarginals:
 
 
 @dataclass(frozen=True)
-class Inference:
+class MarginalInference:
     """The table of `infer` as arrays, for one release or for many (leading axes)."""
 
     influence: FloatArray  # (..., predicates)
@@ -192,7 +375,7 @@ def infer_arrays(
     predicates: Sequence[UnionOfCells] | None = None,
     choose: Choose | None = None,
     at_least: float = 0.0,
-) -> Inference:
+) -> MarginalInference:
     """`infer` for one release, or for many at once where the released arrays have leading axes."""
     level = check_confidence(confidence)
     signed = np.asarray(weights, dtype=np.float64)
@@ -230,7 +413,7 @@ def infer_arrays(
         tuple(part[..., None] - at_least for part in (gap, gap_low, gap_high)),
         (share_low, share_high),
     )
-    return Inference(
+    return MarginalInference(
         influence, low, high, trusted, selected, rank_low, rank_high,
         without, without_low, without_high, share, share_low, share_high, gap, gap_low, gap_high,
     )  # fmt: skip
@@ -394,7 +577,7 @@ def _agreeing_shares(
     return share, np.where(known, low, -np.inf), np.where(known, high, np.inf)
 
 
-def _remaining(part: Measured, selected: IntArray) -> tuple[FloatArray, FloatArray]:
+def _remaining(part: CellEstimates, selected: IntArray) -> tuple[FloatArray, FloatArray]:
     return np.take_along_axis(part.rest, selected[..., None, :], axis=-1), part.rest_scale[selected]
 
 
@@ -421,3 +604,106 @@ def weighted_means(
     weighted_groups = NoisyMeans(*(getattr(means, field.name)[..., weighted] for field in fields(means)))
     low, high = weighted_means_intervals_failing(weighted_groups, weights[weighted], failure, method)
     return np.asarray(means.estimates @ weights), low, high
+
+
+# -- Stories -----------------------------------------------------------------------------------------------
+#
+# The numbers of a story: the gap among the rows that meet a condition, and among the rows that do not.
+#
+# Post-processing of released marginals, at no cost in privacy. Which condition a step takes depends on the
+# same noise, so its statements hold for all conditions that it might have taken (docs/proofs/story.md).
+
+_MEANS_FAIL_MORE_OFTEN = 10.0
+"""Intervals of weighted means are nominal: at failures of 1e-5 and 1e-6, up to 5.5 times as many failed."""
+
+
+@dataclass(frozen=True)
+class RowsOfGroups:
+    """Estimated rows, and their sums, in each group of a question; noise has one scale for all groups."""
+
+    count: FloatArray  # (groups,)
+    count_scale: float
+    total: FloatArray | None = None  # None for COUNT
+    total_scale: float = 0.0
+
+    def without(self, part: RowsOfGroups) -> RowsOfGroups:
+        """The other rows; the noises of the two estimates must be independent."""
+        total = None
+        if self.total is not None and part.total is not None:
+            total = self.total - part.total
+        return RowsOfGroups(
+            self.count - part.count,
+            math.hypot(self.count_scale, part.count_scale),
+            total,
+            math.hypot(self.total_scale, part.total_scale),
+        )
+
+
+@dataclass(frozen=True)
+class Gap:
+    """The question's value among some rows, and the number of these rows in all its groups together."""
+
+    estimate: float
+    interval: Interval
+    rows: Interval
+
+
+def all_rows(e: Estimates) -> RowsOfGroups:
+    if e.total is None:
+        return RowsOfGroups(e.count.total, e.count.total_scale)
+    return RowsOfGroups(e.count.total, e.count.total_scale, e.total.total, e.total.total_scale)
+
+
+def rows_with(e: Estimates, predicate: int) -> RowsOfGroups:
+    scale = float(e.count.cell_scale[predicate])
+    if e.total is None:
+        return RowsOfGroups(e.count.cell[:, predicate], scale)
+    own = e.total
+    return RowsOfGroups(
+        e.count.cell[:, predicate], scale, own.cell[:, predicate], float(own.cell_scale[predicate])
+    )
+
+
+def rows_without(e: Estimates, predicate: int) -> RowsOfGroups:
+    """All other rows of the groups, from estimates of one level, whose noises are not independent."""
+    scale = float(e.count.rest_scale[predicate])
+    if e.total is None:
+        return RowsOfGroups(e.count.rest[:, predicate], scale)
+    own = e.total
+    return RowsOfGroups(
+        e.count.rest[:, predicate], scale, own.rest[:, predicate], float(own.rest_scale[predicate])
+    )
+
+
+def estimated_influences(
+    e: Estimates, weights: FloatArray, among: RowsOfGroups, predicates: IntArray
+) -> FloatArray:
+    """The estimated influence of each predicate's rows on the question's value among the given rows."""
+    count = replace(e.count, total=among.count, cell=e.count.cell[:, predicates])
+    total = e.total
+    if total is not None and among.total is not None:
+        total = replace(total, total=among.total, cell=total.cell[:, predicates])
+    return cautious_influence(replace(e, count=count, total=total), weights)
+
+
+def gap_among(e: Estimates, weights: FloatArray, rows: RowsOfGroups, failure: float) -> Gap:
+    """The gap and the number of rows, with intervals that each fail with probability at most `failure`."""
+    z = -normal_quantile(failure / 2.0)
+    number, reach = float(rows.count.sum()), z * rows.count_scale * math.sqrt(len(rows.count))
+    row_bounds = (max(0.0, number - reach), max(0.0, number + reach))
+    if e.kind == "avg":
+        assert rows.total is not None
+        scales = np.array(rows.total_scale), np.array(rows.count_scale)
+        means = noisy_means(e, rows.total, rows.count, *scales)
+        value, low, high = weighted_means(means, weights, failure / _MEANS_FAIL_MORE_OFTEN)
+        return Gap(float(value), (float(low), float(high)), row_bounds)
+    values, scale = (rows.count, rows.count_scale) if rows.total is None else (rows.total, rows.total_scale)
+    gap, reach = float(values @ weights), z * math.hypot(*weights) * scale
+    return Gap(gap, (gap - reach, gap + reach), row_bounds)
+
+
+def expected_mean_gap_margin(weights: FloatArray, group: NoisyMean, failure: float) -> float:
+    """The expected half-width of a gap of averages whose groups are all like the given one."""
+    means = NoisyMeans.of([group] * len(weights))
+    _, low, high = weighted_means(means, weights, failure / _MEANS_FAIL_MORE_OFTEN)
+    return float(high - low) / 2.0

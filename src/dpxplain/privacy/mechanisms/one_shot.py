@@ -10,22 +10,19 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dpxplain.model.budget import remainder
-from dpxplain.model.charge import Event, Spend, spends
+from dpxplain.model.charge import Event, Spend, remainder, spends
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.hardening import insist_on_numbers
-from dpxplain.privacy.calibration import (
-    gaussian_scale,
-    gumbel_shortfall,
-    rank_probes,
-    rank_slack,
-    top_k_scale,
+from dpxplain.privacy.accounting import gaussian_scale, gumbel_shortfall, rank_probes, rank_slack, top_k_scale
+from dpxplain.privacy.mechanisms.noise import NoiseSource, add_gaussian
+from dpxplain.privacy.mechanisms.ranking import (
+    LOWER_SHARE,
+    bound_ranks,
+    bucket_rounding,
+    select_distinct,
+    select_top_k,
 )
-from dpxplain.privacy.mechanisms.gaussian import add_gaussian
-from dpxplain.privacy.mechanisms.noise import NoiseSource
-from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE, bound_ranks
-from dpxplain.privacy.mechanisms.scores import FamilyScores
-from dpxplain.privacy.mechanisms.top_k import bucket_rounding, select_distinct, select_top_k
+from dpxplain.privacy.mechanisms.samplers import FamilyScores
 
 DEFAULT_SPLIT = (1.0, 1.0, 2.0)  # select : influence : rank, the paper's 0.5 : 0.5 : 1.0
 

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpxplain.errors import InternalError
+from dpxplain.model.column import ValueCounts
 from dpxplain.model.confidential import Confidential, sealed
-from dpxplain.model.unknown_column import ValueCounts
-from dpxplain.privacy.calibration import gaussian_scale
-from dpxplain.privacy.mechanisms.gaussian import gaussian_measurement
-from dpxplain.privacy.mechanisms.noise import NoiseSource, authorise, draw_gaussian
-from dpxplain.privacy.normal import normal_quantile
+from dpxplain.privacy.accounting import gaussian_scale, normal_quantile
+from dpxplain.privacy.mechanisms.noise import NoiseSource, authorise, draw_gaussian, gaussian_measurement
 
 _MOST_STEPS = 64  # the most that rounding may raise the threshold by
 
@@ -30,7 +28,7 @@ class Threshold:
 
 
 @dataclass(frozen=True)
-class NoisyValues:
+class ValuesAboveThreshold:
     """The values above the threshold, in order, and their noisy counts."""
 
     values: tuple[str, ...]
@@ -59,7 +57,7 @@ def threshold_for(changes: int, rho: float, delta: float) -> Threshold:
 @sealed
 def values_above(
     secret: Confidential[ValueCounts], *, changes: int, rho: float, delta: float, noise: NoiseSource
-) -> NoisyValues:
+) -> ValuesAboveThreshold:
     """Release the values whose noisy count exceeds the threshold, for exactly `rho` and at most `delta`."""
     threshold = threshold_for(changes, rho, delta)
     counted = secret.reveal()
@@ -68,14 +66,14 @@ def values_above(
     above_threshold = [(value, count) for value, count in zip(counted.values, noisy.tolist(), strict=True)
             if count > threshold.least]  # fmt: skip
     above_threshold.sort()  # the order in which they were counted would reveal something about the rows
-    return NoisyValues(
+    return ValuesAboveThreshold(
         tuple(value for value, _ in above_threshold), tuple(float(count) for _, count in above_threshold)
     )
 
 
 def threshold_measurement(scale: float, threshold: int) -> Any:
     """OpenDP's threshold release of counts by key, costed by how many counts differ and by how much."""
-    from dpxplain.privacy.mechanisms.opendp_parts import domains, measurements, metrics
+    from dpxplain.privacy.mechanisms.noise import domains, measurements, metrics
 
     counts = domains.map_domain(domains.atom_domain(T="String"), domains.atom_domain(T="i64"))
     metric = metrics.l02inf_distance(metrics.absolute_distance(T="f64"))

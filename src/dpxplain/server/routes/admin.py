@@ -14,24 +14,13 @@ from dpxplain.errors import BadRequest, LedgerUnavailable, SchemaError
 from dpxplain.ledger.anchor import last_verified, remember_verified
 from dpxplain.ledger.protocol import AuditReport
 from dpxplain.results.schema_check import SchemaCheck
-from dpxplain.server import catalog
-from dpxplain.server.authenticate import Curator
-from dpxplain.server.bodies import LARGEST_ID, DatasetName, NewToken, ReviewBody, SchemaBody
+from dpxplain.server import records
+from dpxplain.server.authenticate import PREFIX, Curator
 from dpxplain.server.context import Server, ServerDep, outcome
-from dpxplain.server.curator_files import (
-    DataFileLine,
-    DataFileList,
-    DataFiles,
-    FileColumn,
-    FileColumns,
-    schema_of,
-)
-from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import answers, failures
 from dpxplain.server.pool import Task
-from dpxplain.server.precision import protection
 from dpxplain.server.problems import Problem, as_problem, key_position, not_found, schema_problems
-from dpxplain.server.response_shapes import (
+from dpxplain.server.records import (
     AuditLine,
     AuditPayload,
     DeclaredList,
@@ -43,7 +32,10 @@ from dpxplain.server.response_shapes import (
     SchemaText,
     TokenList,
     TokenMade,
+    protection,
 )
+from dpxplain.server.registry import DataFileLine, DataFileList, DataFiles, FileColumn, FileColumns, schema_of
+from dpxplain.server.requests import LARGEST_ID, DatasetName, NewToken, ReviewBody, SchemaBody
 from dpxplain.server.routes.curate import NOT_PRIVATE_HEADERS
 from dpxplain.words.audit_sentences import TRUTH_VIEWED, audit_sentence
 
@@ -129,7 +121,7 @@ def check(_caller: Curator, server: ServerDep, body: SchemaBody) -> Any:
             name=schema.table.name,
             declared=schema.model_dump(mode="json", exclude_defaults=True),
             protection=protection(schema.privacy.rho, schema.privacy.delta),
-            columns=catalog.columns(schema),
+            columns=records.columns(schema),
             warnings=warnings,
         )
     )

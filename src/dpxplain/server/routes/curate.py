@@ -10,13 +10,17 @@ from starlette.responses import Response
 
 from dpxplain.model.charge import failure_words
 from dpxplain.results.base import Truth
-from dpxplain.server import translate
-from dpxplain.server.authenticate import AnyCaller, Curator
-from dpxplain.server.bodies import (
+from dpxplain.server import requests
+from dpxplain.server.authenticate import PREFIX, AnyCaller, Curator
+from dpxplain.server.context import AccessDep, DatasetAccess
+from dpxplain.server.openapi import Responses, answers, failures
+from dpxplain.server.pool import Task
+from dpxplain.server.records import AnalystLine, Analysts, BudgetRequests, RecordResponse, Shares, Use
+from dpxplain.server.requests import (
     LARGEST_ID,
     AskForBudget,
     ConfidenceQuery,
-    EntryId,
+    EntryNumber,
     Explain,
     Forgive,
     Grant,
@@ -25,11 +29,6 @@ from dpxplain.server.bodies import (
     TopUp,
     WhyTruth,
 )
-from dpxplain.server.context import AccessDep, DatasetAccess
-from dpxplain.server.middleware import PREFIX
-from dpxplain.server.openapi import Responses, answers, failures
-from dpxplain.server.pool import Task
-from dpxplain.server.response_shapes import AnalystLine, Analysts, BudgetRequests, RecordResponse, Shares, Use
 from dpxplain.wire.payloads import truth_payload
 from dpxplain.wire.shapes import TruthPayload
 from dpxplain.words.audit_sentences import TRUTH_VIEWED
@@ -51,7 +50,7 @@ AnalystName = Annotated[Name, Path(description="The analyst's name.")]
 async def answer_truth(
     access: AccessDep,
     _caller: Curator,
-    entry: EntryId,
+    entry: EntryNumber,
     confidence: ConfidenceQuery = 0.95,
     of: ValueQuery = None,
 ) -> Any:
@@ -60,9 +59,9 @@ async def answer_truth(
     def work(_task: Task) -> Truth:
         session = access.curator_session()
         if of is None:
-            answer = translate.stored_answer(session, entry, confidence)
+            answer = requests.stored_answer(session, entry, confidence)
         else:
-            answer = translate.stored_part(session, entry, of, confidence)
+            answer = requests.stored_part(session, entry, of, confidence)
         _note(access, {"answer": entry})
         return answer.truth()
 
@@ -75,9 +74,9 @@ async def why_truth(access: AccessDep, _caller: Curator, body: WhyTruth) -> Any:
 
     def work(_task: Task) -> Truth:
         session = access.curator_session()
-        question = translate.question_of(session, body)
+        question = requests.question_of(session, body)
         _note(access, {"answer": body.answer, "question": question.text})
-        return question.truth_of(translate.family_choice(body.family, question.answer.schema))
+        return question.truth_of(requests.family_choice(body.family, question.answer.schema))
 
     return _truth_response(await access.measure(work))
 
@@ -88,7 +87,7 @@ async def explain_truth(access: AccessDep, _caller: Curator, body: Explain) -> A
 
     def work(_task: Task) -> Truth:
         session = access.curator_session()
-        table = translate.stored_explanation(session, body)
+        table = requests.stored_explanation(session, body)
         _note(access, {"explanation": table.id, "question": table.question.text})
         return table.truth()
 

@@ -11,11 +11,23 @@ from starlette.responses import HTMLResponse, Response
 
 from dpxplain.ledger.protocol import Job
 from dpxplain.results.explanation import PlannedExplanation
-from dpxplain.results.prepared import PlannedPreparation
-from dpxplain.results.preview import Price
-from dpxplain.server import release_kinds, translate
-from dpxplain.server.authenticate import AnyCaller
-from dpxplain.server.bodies import (
+from dpxplain.results.preview import PlannedPreparation, Price
+from dpxplain.server import release_kinds, requests
+from dpxplain.server.authenticate import PREFIX, AnyCaller
+from dpxplain.server.context import AccessDep, DatasetAccess, ServerDep, access_of
+from dpxplain.server.openapi import answers, failures
+from dpxplain.server.pool import FINISHED, Task, lost
+from dpxplain.server.problems import not_found, stopping
+from dpxplain.server.records import JobLine, JobList, JobPayload, PricedPreview, RecordResponse
+from dpxplain.server.release_kinds import (
+    EXPLANATION,
+    PREPARATION,
+    STORY,
+    ReleaseKind,
+    check_same_plan,
+    payload_of,
+)
+from dpxplain.server.requests import (
     Explain,
     Form,
     JobId,
@@ -26,22 +38,6 @@ from dpxplain.server.bodies import (
     TellStory,
     Wait,
 )
-from dpxplain.server.context import AccessDep, DatasetAccess, ServerDep, access_of
-from dpxplain.server.job_runner import FINISHED, lost
-from dpxplain.server.middleware import PREFIX
-from dpxplain.server.openapi import answers, failures
-from dpxplain.server.pool import Task
-from dpxplain.server.precision import PricedPreview
-from dpxplain.server.problems import not_found, stopping
-from dpxplain.server.release_kinds import (
-    EXPLANATION,
-    PREPARATION,
-    STORY,
-    ReleaseKind,
-    check_same_plan,
-    payload_of,
-)
-from dpxplain.server.response_shapes import JobLine, JobList, JobPayload, RecordResponse
 from dpxplain.wire.payloads import StoryPayload
 from dpxplain.wire.shapes import PreviewPayload
 
@@ -112,7 +108,7 @@ async def report(access: AccessDep, body: Report) -> Response:
 
     def write() -> str:
         with access.dataset.keep_families_if_accepted(access.caller.name):
-            return translate.stored_report(access.read_only_session(), body)
+            return requests.stored_report(access.read_only_session(), body)
 
     return HTMLResponse(await access.plan(write), headers=headers)
 
@@ -175,7 +171,7 @@ async def _start_job(
     jobs = access.server.jobs
     planned = await access.plan(lambda: _plan_affordable(kind, access, body))
 
-    def work(task: Task) -> translate.Payload:
+    def work(task: Task) -> requests.Payload:
         result = planned.run(access.measuring_dataset(task))
         return payload_of(kind, access, body, result, form)
 
@@ -228,7 +224,7 @@ async def _job_response(access: DatasetAccess, id: str, form: Shown) -> Response
         release = None if entry is None else await run_sync(access.ledger.get, access.name, entry.id)
         # Its process may have stored the release and ended before it could store the job's state.
         state, error = ("done", None) if release is not None else ("lost", lost().shape)
-    result: translate.Payload | None = None
+    result: requests.Payload | None = None
     if state == "done":
         await run_sync(access.check_data)
         if local is not None and _has_form(local.result, form):
@@ -253,12 +249,12 @@ def _has_form(result: Mapping[str, Any] | None, form: Shown) -> bool:
     return result is not None and ("release" in result) == (form == "release")
 
 
-async def _stored_result(access: DatasetAccess, job: Job, charge: float, form: Shown) -> translate.Payload:
+async def _stored_result(access: DatasetAccess, job: Job, charge: float, form: Shown) -> requests.Payload:
     """A finished job's result, rebuilt from the stored release. Free."""
     kind = _KINDS[job.kind]
     body: Prepare | Explain = (Prepare if kind is PREPARATION else Explain).model_validate(job.request)
 
-    def work() -> translate.Payload:
+    def work() -> requests.Payload:
         planned, _price = _plan(kind, access, body)
         return payload_of(kind, access, body, planned.run(), form)
 

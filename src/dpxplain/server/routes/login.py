@@ -11,15 +11,14 @@ from starlette.responses import JSONResponse, Response
 
 from dpxplain.errors import BadRequest, LedgerUnavailable
 from dpxplain.ledger.protocol import Identity
-from dpxplain.server.authenticate import AnyCaller
-from dpxplain.server.bodies import SignIn
+from dpxplain.server.authenticate import PREFIX, AnyCaller
 from dpxplain.server.context import Server, ServerDep
-from dpxplain.server.identity import Caller
-from dpxplain.server.middleware import PREFIX
+from dpxplain.server.limits import check_rate
+from dpxplain.server.oidc import Caller
 from dpxplain.server.openapi import answers, failures
-from dpxplain.server.rate_limits import check_rate
-from dpxplain.server.refusals import TOKEN, Refusal
-from dpxplain.server.response_shapes import Me
+from dpxplain.server.problems import TOKEN, Refusal
+from dpxplain.server.records import Me
+from dpxplain.server.requests import SignIn
 
 router = APIRouter(tags=["Entering"], prefix=PREFIX)
 

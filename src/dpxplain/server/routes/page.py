@@ -11,10 +11,10 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Redire
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from dpxplain.server.authenticate import PREFIX
 from dpxplain.server.context import ServerDep
-from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import documentation
-from dpxplain.server.refusals import Refusal
+from dpxplain.server.problems import Refusal
 from dpxplain.server.routes.login import set_cookie
 
 STATIC = Path(str(files("dpxplain.server"))) / "static"

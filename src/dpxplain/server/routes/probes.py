@@ -9,13 +9,11 @@ from fastapi import APIRouter
 from starlette.responses import JSONResponse, Response
 
 from dpxplain import __version__
-from dpxplain.server.authenticate import Curator
+from dpxplain.server.authenticate import PREFIX, Curator
 from dpxplain.server.context import ServerDep
-from dpxplain.server.health import FAILED, OK
-from dpxplain.server.metrics import CONTENT_TYPE
-from dpxplain.server.middleware import PREFIX
+from dpxplain.server.metrics import CONTENT_TYPE, FAILED, OK
 from dpxplain.server.openapi import failures
-from dpxplain.server.response_shapes import Health, Ready
+from dpxplain.server.records import Health, Ready
 
 router = APIRouter(tags=["Operating"], prefix=PREFIX)
 

@@ -12,11 +12,24 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from dpxplain.errors import BadRequest, DataChanged
-from dpxplain.model.charge import Entry, HistoryPage
+from dpxplain.model.charge import Entry, EntryId, HistoryPage, ReadPage
 from dpxplain.results.quality import bought_quality
-from dpxplain.server import catalog, release_kinds, translate
-from dpxplain.server.authenticate import AnyCaller
-from dpxplain.server.bodies import (
+from dpxplain.server import records, release_kinds, requests
+from dpxplain.server.authenticate import PREFIX, AnyCaller
+from dpxplain.server.context import AccessDep, DatasetAccess, ServerDep
+from dpxplain.server.openapi import answers
+from dpxplain.server.problems import not_found
+from dpxplain.server.records import (
+    BoughtQuality,
+    ClientRelease,
+    DatasetPayload,
+    Datasets,
+    PricedPreview,
+    RecordResponse,
+    ReleasePayload,
+)
+from dpxplain.server.release_kinds import DISCOVERY, QUALITY, QUERY, preparations_of
+from dpxplain.server.requests import (
     AnswerForm,
     Ask,
     AskForm,
@@ -26,7 +39,7 @@ from dpxplain.server.bodies import (
     ChartQuery,
     ConfidenceQuery,
     Discover,
-    EntryId,
+    EntryNumber,
     FindQuery,
     Form,
     KeyQuery,
@@ -38,32 +51,54 @@ from dpxplain.server.bodies import (
     SubjectQuery,
     Why,
 )
-from dpxplain.server.context import AccessDep, DatasetAccess, ServerDep
-from dpxplain.server.history_search import search_history
-from dpxplain.server.middleware import PREFIX
-from dpxplain.server.openapi import answers
-from dpxplain.server.precision import PricedPreview
-from dpxplain.server.problems import not_found
-from dpxplain.server.release_kinds import DISCOVERY, QUALITY, QUERY, preparations_of
-from dpxplain.server.response_shapes import (
-    BoughtQuality,
-    ClientRelease,
-    DatasetPayload,
-    Datasets,
-    RecordResponse,
-    ReleasePayload,
-)
-from dpxplain.wire.account_payloads import HistoryPayload, budget_payload, history_line, history_payload
-from dpxplain.wire.answer_payloads import AnswerColumns
-from dpxplain.wire.fit_payloads import quality_payload
+from dpxplain.wire.payloads import AnswerColumns, quality_payload
 from dpxplain.wire.shapes import (
     AnswerPayload,
     BudgetPayload,
     DiscoveryPayload,
+    HistoryPayload,
     PreviewPayload,
     QualityPayload,
     QuestionPayload,
+    budget_payload,
+    history_line,
+    history_payload,
 )
+
+# -- History search ----------------------------------------------------------------------------------------
+#
+# Finds lines of a history that contain a text, page by page. A request reads a limited number of lines.
+
+MOST_LINES = 2_000
+"""A request stops after this many lines, whether or not any of them matches."""
+
+
+def search_history(read: ReadPage, text: str, before: EntryId | None, limit: int) -> HistoryPage:
+    """The newest lines below `before` that contain the text, at most `limit`.
+
+    `older` is where the search continues, even if nothing was found so far.
+    """
+    matches: list[Entry] = []
+    position, lines_read = before, 0
+    while True:
+        page = read(position)
+        for entry in reversed(page.entries):
+            if not _contains(entry, text.lower()):
+                continue
+            matches.insert(0, entry)
+            if len(matches) == limit:
+                return HistoryPage(matches, entry.id)
+        lines_read += len(page.entries)
+        position = page.older
+        if position is None or lines_read >= MOST_LINES:
+            return HistoryPage(matches, position)
+
+
+def _contains(entry: Entry, text: str) -> bool:
+    return any(text in part.lower() for part in (entry.description, entry.kind, entry.analyst))
+
+
+# -- Queries -----------------------------------------------------------------------------------------------
 
 router = APIRouter(tags=["Asking"], prefix=PREFIX)
 _ANSWER: Any = answers(
@@ -83,11 +118,11 @@ _DISCOVERY: Any = answers(
 def datasets(caller: AnyCaller, server: ServerDep) -> Any:
     """Every data set, with your budget on it."""
     account = server.account(caller)
-    summaries = [catalog.summary(d.schema, account.budget(d.name)) for d in server.datasets.all]
+    summaries = [records.summary(d.schema, account.budget(d.name)) for d in server.datasets.all]
     for file in server.datasets.unavailable:
         if file.schema is not None:
             budget = account.budget(file.name)
-            summaries.append(catalog.summary(file.schema, budget, available=False))
+            summaries.append(records.summary(file.schema, budget, available=False))
     return RecordResponse({"datasets": sorted(summaries, key=lambda summary: summary["name"])})
 
 
@@ -95,7 +130,7 @@ def datasets(caller: AnyCaller, server: ServerDep) -> Any:
 def dataset(access: AccessDep) -> Any:
     """The declarations of a data set, and questions to begin with. All of it is public."""
     role: Literal["analyst", "curator"] = "curator" if access.caller.is_curator else "analyst"
-    details = catalog.details(access.dataset.schema, access.account.budget(access.name), role)
+    details = records.details(access.dataset.schema, access.account.budget(access.name), role)
     details["failures"] = access.failure_count()
     with suppress(DataChanged):  # the declarations are shown anyway
         details["quality"] = _latest_release(access, "quality")
@@ -123,7 +158,7 @@ async def query(access: AccessDep, body: Ask, form: AskForm = "shown") -> Any:
 @router.get("/datasets/{dataset}/answers/{entry}", responses=_STORED_ANSWER)
 async def answer(
     access: AccessDep,
-    entry: EntryId,
+    entry: EntryNumber,
     confidence: ConfidenceQuery = 0.95,
     population: PopulationQuery = False,
     chart_width: ChartQuery = None,
@@ -135,9 +170,9 @@ async def answer(
 
     def read() -> Response:
         session = access.read_only_session()
-        stored = translate.stored_answer(session, entry, confidence, population)
+        stored = requests.stored_answer(session, entry, confidence, population)
         return RecordResponse(
-            translate.show_answer(
+            requests.show_answer(
                 session, stored, access.place, chart_width, chart_order, form, chart_order_of
             )
         )
@@ -150,8 +185,8 @@ async def why(access: AccessDep, body: Why) -> Any:
     """Phase 2: is the difference real, or privacy noise? Free."""
 
     def verdict() -> Response:
-        question = translate.question_of(access.read_only_session(), body)
-        return RecordResponse(translate.show_question(question, body.chart_width))
+        question = requests.question_of(access.read_only_session(), body)
+        return RecordResponse(requests.show_question(question, body.chart_width))
 
     return await access.plan(verdict)
 
@@ -181,7 +216,7 @@ async def history(
 @router.get(
     "/datasets/{dataset}/releases/{entry}", responses=answers(ReleasePayload, "The stored result.", 409, 503)
 )
-async def release(access: AccessDep, entry: EntryId) -> Any:
+async def release(access: AccessDep, entry: EntryNumber) -> Any:
     """A release as it was stored."""
     return await access.plan(lambda: _release_response(access, access.ledger.get(access.name, entry)))
 
