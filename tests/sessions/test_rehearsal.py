@@ -13,7 +13,7 @@ import pytest
 
 import dpxplain as dpx
 from dpxplain.engines import postgres_engine
-from dpxplain.errors import InternalError, SourceError, SourceLost
+from dpxplain.errors import InternalError, LedgerUnavailable, SourceError, SourceLost
 from dpxplain.phases.dataset import StoredReleaser
 from dpxplain.session import Session
 from postgres_server import PostgresServer
@@ -90,6 +90,27 @@ def test_a_result_that_cannot_be_made_costs_nothing(session: Session) -> None:
         session._dataset.find_or_measure(planned.plan, planned.request, fail)  # type: ignore[arg-type]
     assert session.budget.spent == 0
     assert len(session.history) == 0
+
+
+@pytest.mark.parametrize(
+    ("failure", "words"),
+    [
+        (SourceError("No permission for pay.", remedy="Ask."), "cannot read the data that it needs"),
+        (LedgerUnavailable("The ledger is away.", remedy="Wait."), "The ledger is away"),
+    ],
+)
+def test_a_source_that_cannot_be_read_is_refused_before_the_charge_and_without_its_words(
+    session: Session, failure: SourceError, words: str
+) -> None:
+    def fail(_released: Any) -> Any:
+        raise failure
+
+    planned = session.plan(SQL.format(2), 1.0)
+    with pytest.raises(SourceError, match=words) as refusal:
+        session._dataset.find_or_measure(planned.plan, planned.request, fail)  # type: ignore[arg-type]
+    assert type(refusal.value) is type(failure)
+    assert "pay" not in str(refusal.value)
+    assert session.budget.spent == 0
 
 
 def test_a_kind_of_request_is_rehearsed_once_whatever_its_constants_and_price(session: Session) -> None:
