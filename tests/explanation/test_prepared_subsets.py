@@ -12,6 +12,7 @@ import dpxplain as dpx
 from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.explanation.recipes import read
 from dpxplain.phases.prepare_answer import find_prepared
+from opened import dataset_of
 
 SQL = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
 PAIR = ("Married-civ-spouse", "Never-married")
@@ -104,7 +105,7 @@ def test_what_was_prepared_in_an_order_of_its_own_is_found_in_every_order(
 
 
 def test_the_cells_are_those_that_were_released(session: dpx.Session, answer: dpx.Answer) -> None:
-    dataset, query = session._dataset, answer.statement.query
+    dataset, query = dataset_of(session), answer.statement.query
     whole = find_prepared(query, dataset.family(query, FamilyChoice()), dataset)
     part = find_prepared(query, dataset.family(query, FamilyChoice(["sex"])), dataset)
     assert whole is not None

@@ -55,6 +55,7 @@ from dpxplain.privacy.sensitivity import (
     sum_sensitivity,
 )
 from dpxplain.session import Session
+from opened import dataset_of
 
 BOUNDED: Neighbours = "bounded"
 MANY_WEIGHTS = [*WEIGHTS, (1.0, 1.0, -1.0, -1.0)]
@@ -367,7 +368,7 @@ def test_a_replaced_row_moves_the_scores_by_the_grid_at_most() -> None:
         for row in ways:
             session = opened(rows=[*crowd, row])
             question = session.query(sql, 0.1).why("a", "b")
-            dataset, query = session._dataset, question.answer.statement.query
+            dataset, query = dataset_of(session), question.answer.statement.query
             family = PredicateFamily.conjunctions(dataset.schema, ("p", "q"), 1)
             kind, grid = query.aggregate.kind, dataset.schema.columns["x"].grid
             unit = influence_sensitivity(kind, (1, -1), grid.low, grid.high, neighbours=BOUNDED)

@@ -38,6 +38,7 @@ from dpxplain.server.caller_session import curator_session, read_only_dataset
 from dpxplain.server.config import Config
 from dpxplain.server.size_limits import pass_cells
 from dpxplain.session import Session
+from opened import dataset_of
 from server_fixture import COUNT, SCHEMA, SQL, WEIGHTS, config_of, running_server
 
 AT = "/datasets/people"
@@ -391,5 +392,5 @@ def test_only_a_callers_own_task_can_spend_and_what_only_looks_has_no_data(tmp_p
         for session in (Session(registered), looking, curating):
             with pytest.raises(InternalError, match="spend"):
                 session.query(SQL, 0.1)
-        assert looking._dataset.engine is None
+        assert dataset_of(looking).engine is None
         assert server.ledger.history("people") == []
