@@ -87,7 +87,6 @@ class DuckDBEngine(DuckDBPasses):
         self._folder = cache or temporary_folder()
         self._place = storage_place(schema, self.source, memory)
         self._closing = ExitStack()
-        self._closing.callback(self._rehearsal.close)
         try:
             self._connection = self._closing.enter_context(self._connect())
             self._open(source, cache, recognised)

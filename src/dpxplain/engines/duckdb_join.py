@@ -66,7 +66,6 @@ class DuckDBJoinEngine(DuckDBPasses):
         return f"<DuckDBJoinEngine {self.schema.table.name}, {', '.join(self.schema.joined)}>"
 
     def close(self) -> None:
-        self._rehearsal.close()
         self._connection.close()
 
     def grouped(
