@@ -363,10 +363,10 @@ def test_a_replaced_row_moves_the_scores_by_the_grid_at_most() -> None:
         ("a", "w", 1, -3.0, 0),
         ("nowhere", "u", 0, 1.0, 0),
     ]
+    sessions = [opened(rows=[*crowd, row]) for row in ways]
     for sql in QUERIES:
         scored = []
-        for row in ways:
-            session = opened(rows=[*crowd, row])
+        for session in sessions:
             question = session.query(sql, 0.1).why("a", "b")
             dataset, query = dataset_of(session), question.answer.statement.query
             family = PredicateFamily.conjunctions(dataset.schema, ("p", "q"), 1)
