@@ -57,7 +57,7 @@ PYTEST_IN_MEMORY := $(if $(SCRATCH),TMPDIR=$(SCRATCH) )$(PYTEST)
 # Beside each other: what waits for a database, a server or a browser leaves the processor to the others.
 BESIDE = @$(MAKE) --no-print-directory --jobs=3 $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
-# A real database, Spark and a real browser, installed when missing. Six minutes on two slow cores.
+# A real database, Spark and a real browser, installed when missing. CONTRIBUTING.md says how long the tests take.
 test: setup page
 	@tools/machine
 	$(BESIDE) test-python test-browser test-page
@@ -69,7 +69,7 @@ test-python: setup
 test-browser: setup page
 	$(PYTEST) -m "not slow" tests/page
 
-# For the loop while editing: no process, database, server, browser or grid; under a minute.
+# For the loop while editing: no process, database, server, browser or grid.
 SLOWER_ROOMS := page server sessions ledger cli engines datasets examples fuzz
 # Searches over small tables, generated statements, simulations and drawings: half of the time of what is left.
 SLOWER_FILES := test_private_by_construction experiments/test_census_data sql/test_sql_property sql/test_inlined_subqueries render/test_charts \

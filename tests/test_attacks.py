@@ -32,6 +32,7 @@ from dpxplain.privacy.mechanisms.ranking import bound_ranks, select_top_k
 from dpxplain.privacy.mechanisms.samplers import FamilyScores
 from dpxplain.privacy.mechanisms.vector import VectorPlan
 from dpxplain.results.explanation import plan_by
+from opened import dataset_of
 
 
 def _open(tmp_path: Any, rho: float = 10.0) -> dpx.Session:
@@ -324,7 +325,7 @@ def test_a_declaration_cannot_be_made_again_nor_given_a_grid_or_domain(tmp_path:
 
 def test_copies_of_a_schema_share_nothing_with_it(tmp_path: Any) -> None:
     session = _open(tmp_path)
-    original = session._dataset.schema
+    original = dataset_of(session).schema
     for other in (session.schema, Schema.load(original), copy.deepcopy(original)):
         assert other == original
         assert type(other.columns) is type(original.columns)
@@ -552,7 +553,7 @@ def test_a_family_that_is_kept_depends_on_nothing_that_may_change(tmp_path: Any)
     schema = {"table": {"name": "t"}, "privacy": {"rho": 10}, "columns": columns}
     frame = pd.DataFrame({"g": ["A", "B"], "x": ["u", "v"], "z": [1, 2]})
     session = dpx.connect(frame, schema, workspace=tmp_path)
-    dataset, query = session._dataset, Query("t", ("g",), Aggregate("count"))
+    dataset, query = dataset_of(session), Query("t", ("g",), Aggregate("count"))
     live = {1: "x"}
     names = live.values()
     assert dataset.family(query, FamilyChoice(names)).attributes == ("x",)  # type: ignore[arg-type]
@@ -592,7 +593,7 @@ def _narrower(tmp_path: Any) -> dpx.Session:
 
 def test_a_plan_made_under_other_declarations_is_not_measured(tmp_path: Any) -> None:
     session, own = _open(tmp_path / "theirs"), _narrower(tmp_path / "own")
-    dataset = session._dataset
+    dataset = dataset_of(session)
     answer = own.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=0.5)
     question = answer.why("A", "B")
     influence, foreign = dpx.RatioInfluence(), "planned with a different schema"

@@ -7,6 +7,7 @@ import pytest
 import dpxplain as dpx
 from dpxplain.phases.explain import best_split
 from dpxplain.words.sentences import mechanism_note
+from opened import dataset_of
 
 _SQL = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
 
@@ -25,12 +26,12 @@ def question() -> dpx.Question:
 
 @pytest.mark.parametrize("mechanism", ["auto", "one-shot", "vector", "marginals"])
 def test_the_price_of_a_width_buys_that_width(question: dpx.Question, mechanism: str) -> None:
-    spent = question._dataset.ledger.budget("adult").spent
+    spent = dataset_of(question).ledger.budget("adult").spent
     rho = question.rho_for(relative=0.02, mechanism=mechanism)
     margin = question.preview(rho=rho, mechanism=mechanism).relative_margin
     assert margin == pytest.approx(0.02, rel=0.01)
     assert margin <= 0.02
-    assert question._dataset.ledger.budget("adult").spent == spent
+    assert dataset_of(question).ledger.budget("adult").spent == spent
 
 
 def test_auto_is_never_dearer_than_the_others(question: dpx.Question) -> None:

@@ -32,6 +32,7 @@ from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.session import Session
 from dpxplain.sql.parse import parse
+from opened import dataset_of
 
 SCHEMA: dict[str, Any] = {
     "table": {"name": "t"},
@@ -168,9 +169,9 @@ def test_the_whole_rho_is_reserved_before_data_is_read(owner: Session) -> None:
                 seen.append((owner.budget.spent, owner.history[-1].state))
             return engine.grouped(*args, **options)
 
-    engine, owner._dataset.engine = owner._dataset.engine, Watched()  # type: ignore[assignment]
+    engine, dataset_of(owner).engine = dataset_of(owner).engine, Watched()
     owner.query(SQL, rho=3.0)
-    owner._dataset.engine = engine
+    dataset_of(owner).engine = engine
     assert seen == [(3.0, "reserved")] * 3
 
 
@@ -279,7 +280,7 @@ def test_every_aggregate_covers_at_its_level_and_noises_depend_as_they_say(tmp_p
     sql = "SELECT g, COUNT(pay), SUM(pay), AVG(pay) FROM t GROUP BY g"
     with dpx.connect(frame(), SCHEMA, workspace=tmp_path, curator=True, insecure_seed=5) as owner:
         truth = owner.query(sql, rho=0.3).truth().to_pandas().set_index(["g", "aggregate"])["true"]
-        dataset, schema = owner._dataset, owner._dataset.schema
+        dataset, schema = dataset_of(owner), dataset_of(owner).schema
         plan, runs, level = plan_queries(parse(sql, schema).queries, schema, 0.3), 1500, 0.9
         covered = dict.fromkeys(map(str, (query.aggregate for query in plan.queries)), 0)
         errors: dict[str, list[float]] = {name: [] for name in covered}

@@ -19,9 +19,9 @@ from dpxplain.errors import (
     SourceError,
     Unavailable,
 )
+from dpxplain.model.contrast import Verdict
 from dpxplain.model.display import Finding
 from dpxplain.model.expression import plug_in_parser
-from dpxplain.model.groups import Verdict
 
 if TYPE_CHECKING:
     from dpxplain.explanation.custom import CustomInfluence, FormulaInfluence, RatioInfluence

@@ -14,9 +14,10 @@ from dpxplain.explanation.family import PredicateFamily
 from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.explanation.influence import group_index, values_without
 from dpxplain.model.arrays import FloatArray, IntArray
+from dpxplain.model.contrast import Contrast
 from dpxplain.model.display import Record
 from dpxplain.model.expression import evaluate
-from dpxplain.model.groups import BIN, Contrast, Groups
+from dpxplain.model.groups import BIN, Groups
 from dpxplain.model.query import VARIANCES, Aggregate, Histogram, Quantile, Query
 from dpxplain.phases.answer_query import measured_grid
 from dpxplain.phases.dataset import OpenDataset

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dpxplain.cli.workspace import AnswerChoice
-from dpxplain.model.groups import Verdict
+from dpxplain.model.contrast import Verdict
 from dpxplain.privacy.accounting import rho_for_epsilon
 from dpxplain.words.findings import AskedComparison, in_general
 

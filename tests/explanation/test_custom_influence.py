@@ -36,12 +36,13 @@ from dpxplain.explanation.influence import QuestionCells
 from dpxplain.model.arrays import FloatArray
 from dpxplain.model.charge import Request
 from dpxplain.model.confidential import Confidential
-from dpxplain.model.groups import Contrast
+from dpxplain.model.contrast import Contrast
 from dpxplain.phases.explain_custom import CustomRelease, plan_custom
 from dpxplain.privacy.mechanisms.noise import SeededNoise
 from dpxplain.privacy.mechanisms.ranking import Envelope, bound_positions
 from dpxplain.render.views import view_of
 from dpxplain.wire.payloads import preview_payload
+from opened import dataset_of
 
 RATIO = RatioInfluence()
 REACH = 12
@@ -367,7 +368,7 @@ def _session(tmp_path: Any, **privacy: Any) -> tuple[Any, Any]:
         },
     }
     session = dpx.connect(frame, schema=schema, workspace=tmp_path, insecure_seed=11, trusted_code=True)
-    return session, session._dataset
+    return session, dataset_of(session)
 
 
 def _plan(session: Any, dataset: Any, influence: Any = RATIO, sql: str = "COUNT(*)", **settings: Any) -> Any:

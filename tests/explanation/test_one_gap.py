@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import dpxplain as dpx
-from dpxplain.model.groups import Verdict
+from dpxplain.model.contrast import Verdict
 from dpxplain.phases.plan import ExplanationOptions
 from dpxplain.wire.payloads import question_payload
 

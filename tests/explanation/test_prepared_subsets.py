@@ -11,6 +11,7 @@ import pytest
 import dpxplain as dpx
 from dpxplain.explanation.family_choice import FamilyChoice, read
 from dpxplain.phases.prepare import Preparations
+from opened import dataset_of
 
 SQL = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
 PAIR = ("Married-civ-spouse", "Never-married")
@@ -110,7 +111,7 @@ def test_a_preparation_is_read_rightly_after_the_curator_reordered_the_columns(t
 
 
 def test_the_cells_are_those_that_were_released(session: dpx.Session, answer: dpx.Answer) -> None:
-    dataset, query = session._dataset, answer.statement.query
+    dataset, query = dataset_of(session), answer.statement.query
     whole = Preparations(query, dataset).find(dataset.family(query, FamilyChoice()))
     part = Preparations(query, dataset).find(dataset.family(query, FamilyChoice(["sex"])))
     assert whole is not None

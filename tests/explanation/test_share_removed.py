@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import dpxplain as dpx
-from dpxplain.model.groups import Verdict
+from dpxplain.model.contrast import Verdict
 from dpxplain.wire.payloads import explanation_payload
 
 SQL = "SELECT marital_status, {} FROM adult GROUP BY marital_status"

@@ -25,6 +25,7 @@ from dpxplain.render.views_results import sentences
 from dpxplain.wire.payloads import story_payload
 from dpxplain.words.findings import in_general
 from dpxplain.words.prices import PREPARED
+from opened import dataset_of
 
 FALSE_ALARM = 1e-6
 SCHEMA: dict[str, Any] = {
@@ -113,7 +114,7 @@ def test_all_intervals_of_a_story_hold_together(
     frame, runs, confidence = people(sizes), 100, 0.9
     truth = Truth(frame, aggregate)
     question = asked(frame, tmp_path, aggregate, insecure_seed=1)
-    dataset: Any = question._dataset
+    dataset: Any = dataset_of(question)
     plan = question.plan_story(FamilyChoice(), 0.4, 3, confidence).plan
     assert plan.preparation is not None
     first = plan_query(plan.terms.query, dataset.schema, 0.5)
@@ -198,7 +199,7 @@ def test_where_nothing_is_clear_nothing_is_told(tmp_path: Path) -> None:
 
 def test_a_story_is_charged_once_as_a_whole_and_then_all_is_free(tmp_path: Path) -> None:
     question = asked(people((300, 200)), tmp_path)
-    session_budget = question._dataset.ledger.budget
+    session_budget = dataset_of(question).ledger.budget
     preview = question.preview_story(rho=2.0)
     assert (preview.price.rho, preview.price.free, preview.levels) == (2.0, False, 2)
     assert session_budget("t").spent == 0.5
@@ -242,7 +243,7 @@ def test_a_story_read_off_two_preparations_names_both_prices(tmp_path: Path) -> 
     assert any(
         note.startswith(PREPARED) and "ρ 1 and ρ 2, together ρ 3" in note for note in story.finding.notes
     )
-    payload = story_payload(story, question._dataset.ledger.budget("t"))
+    payload = story_payload(story, dataset_of(question).ledger.budget("t"))
     assert [part["rho"] for part in payload["preparations"]] == [1.0, 2.0]
     report = story.save(tmp_path / "story.html").read_text(encoding="utf-8")
     assert "Together ρ 3.5 of the whole budget" in report
@@ -259,10 +260,10 @@ def test_a_story_beyond_the_budget_is_refused_before_data_are_read(
         assert dataset.is_rehearsal, "Data were read."
         return marginals(dataset, *asked)
 
-    monkeypatch.setattr(type(question._dataset), "marginals", read)
+    monkeypatch.setattr(type(dataset_of(question)), "marginals", read)
     with pytest.raises(dpx.BudgetExhausted):
         question.story(rho=9.9)
-    assert question._dataset.ledger.budget("t").spent == 0.5
+    assert dataset_of(question).ledger.budget("t").spent == 0.5
 
 
 @pytest.mark.parametrize("levels", [0, 4, -1, True, 1.0, "2"])

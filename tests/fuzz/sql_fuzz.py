@@ -27,6 +27,7 @@ from dpxplain.model.expression import evaluate
 from dpxplain.model.groups import Groups
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise, VectorisedNoise
 from dpxplain.sql.parse import parse
+from opened import dataset_of
 
 PER_WORLD = 500  # statements asked of one table
 
@@ -94,7 +95,7 @@ def _one_in(each: int, number: int) -> bool:
 def _try(text: str, session: dpx.Session, world: World, figures: Figures, *, is_released: bool) -> None:
     figures.tried += 1
     try:
-        parsed = parse(text, session._dataset.schema)
+        parsed = parse(text, dataset_of(session).schema)
     except QueryRefused as refusal:
         _check_refusal(text, refusal)
         figures.refused += 1
@@ -202,7 +203,7 @@ class Comparison:
     """The groups of one statement, as DPXPlain and as DuckDB have them."""
 
     def __init__(self, parsed: Any, session: dpx.Session, rows: list[tuple[Any, ...]] | None) -> None:
-        self.parsed, self.dataset = parsed, session._dataset
+        self.parsed, self.dataset = parsed, dataset_of(session)
         self.groups = Groups.of(parsed.query, self.dataset.schema)
         self.size = 400  # rows
         outputs = parsed.presentation.outputs

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 import dpxplain as dpx
+from opened import dataset_of
 
 WORDS = pd.DataFrame({"sex": ["F", "M"], "word": ["Frau", "Mann"], "weight": [1.5, 2.25]})
 PEOPLE = [(f"p{i % 40}", "F" if i % 3 else "M", ["Rome", "Oslo", f"t{i}"][i % 3]) for i in range(1200)]
@@ -67,7 +68,7 @@ def test_persons_count_for_the_same_values_on_both_engines(
         with dpx.connect(
             source, schema, tables={"words": WORDS}, workspace=tmp_path / str(number)
         ) as session:
-            revealed = session._dataset.value_counts("city", 100).reveal()
+            revealed = dataset_of(session).value_counts("city", 100).reveal()
             counts.append(sorted(zip(revealed.values, revealed.units.tolist(), strict=True)))
     assert counts[0] == counts[1]
     assert sum(units for _, units in counts[0]) <= 40 * max_rows

@@ -28,6 +28,7 @@ from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema, joined_schema, parts
 from dpxplain.server import records
 from dpxplain.server.registry import identities
+from opened import dataset_of
 from server_fixture import config_of, running_server
 
 PATIENTS = pd.DataFrame({"patient": range(50), "sex": ["F", "M"] * 25, "age": range(50)})
@@ -354,7 +355,7 @@ def test_files_are_found_beside_a_schema_with_a_relative_path(
 
 
 def test_one_set_of_joined_tables_is_kept_at_a_time(session: dpx.Session) -> None:
-    kept = session._dataset.joins
+    kept = dataset_of(session).joins
     assert kept is not None
     first = weakref.ref(kept.joined(joined_schema(session.schema, ["visits"])))
     assert kept.joined(joined_schema(session.schema, ["visits"])) is first()

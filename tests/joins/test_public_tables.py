@@ -243,7 +243,7 @@ def test_what_groups_by_a_public_column_is_not_explained_by_its_key(session: dpx
 def test_a_join_says_what_it_leaves_out(session: dpx.Session) -> None:
     sql = "SELECT alliance, COUNT(*) FROM flights LEFT JOIN airlines USING (carrier) GROUP BY alliance"
     answer = session.query(sql, rho=1)
-    schema = session._dataset.schema
+    schema = session.schema
     assert answer.shaped_by == shaped_by(answer.statement.queries, schema)
     looked_up, left_out = answer.shaped_by[:2]
     for name in ("alliance", "airlines", "carrier"):

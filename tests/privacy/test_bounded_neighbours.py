@@ -54,6 +54,7 @@ from dpxplain.privacy.sensitivity import (
     sum_sensitivity,
 )
 from dpxplain.session import Session
+from opened import dataset_of
 
 BOUNDED: Neighbours = "bounded"
 MANY_WEIGHTS = [*WEIGHTS, (1.0, 1.0, -1.0, -1.0)]
@@ -361,12 +362,12 @@ def test_a_replaced_row_moves_the_scores_by_the_grid_at_most() -> None:
         ("a", "w", 1, -3.0, 0),
         ("nowhere", "u", 0, 1.0, 0),
     ]
+    sessions = [opened(rows=[*crowd, row]) for row in ways]
     for sql in QUERIES:
         scored = []
-        for row in ways:
-            session = opened(rows=[*crowd, row])
+        for session in sessions:
             question = session.query(sql, 0.1).why("a", "b")
-            dataset, query = session._dataset, question.answer.statement.query
+            dataset, query = dataset_of(session), question.answer.statement.query
             family = PredicateFamily.conjunctions(dataset.schema, ("p", "q"), 1)
             kind, grid = query.aggregate.kind, dataset.schema.columns["x"].grid
             unit = influence_sensitivity(kind, (1, -1), grid.low, grid.high, neighbours=BOUNDED)

@@ -15,10 +15,11 @@ import pytest
 
 import dpxplain as dpx
 from dpxplain.explanation.family_choice import FamilyChoice
-from dpxplain.model.groups import Contrast
+from dpxplain.model.contrast import Contrast
 from dpxplain.phases.answer_query import plan_query
 from dpxplain.phases.assess import assess
 from dpxplain.phases.plan import ExplanationOptions
+from opened import dataset_of
 
 RUNS = 1000
 MOVER_ALLOWANCE = 0.005
@@ -90,7 +91,7 @@ def test_influence_and_rank_intervals_cover(
     # Marginals are simulated by the thousand in test_marginal_inference.py; this is the way there and back.
     runs = 200 if mechanism == "marginals" else RUNS
     for _ in range(runs):
-        for line in _draw(plan, question._dataset).lines:
+        for line in _draw(plan, dataset_of(question)).lines:
             low, high = line.influence_interval
             middle, reach = (low + high) / 2, (high - low) / 2
             off = abs(influence[line.predicate] - middle)
@@ -114,7 +115,7 @@ def test_question_intervals_cover(rho: float, shape: str, aggregate: str, tmp_pa
     answer = owner.query(f"SELECT g, {aggregate} FROM t GROUP BY g", rho=rho)
     # The average of an empty group is undefined; the convention is the middle of the bounds.
     a, b = (5.0 if row["true"] is None else row["true"] for row in answer.truth().records())
-    query, dataset, confidence = answer.statement.query, answer._dataset, 0.9
+    query, dataset, confidence = answer.statement.query, dataset_of(answer), 0.9
     plan, contrast = plan_query(query, dataset.schema, rho), Contrast((0, 1), (1.0, -1.0))
     covered = 0
     for _ in range(RUNS):

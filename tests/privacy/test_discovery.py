@@ -28,6 +28,7 @@ from dpxplain.model.schema import Schema
 from dpxplain.privacy.mechanisms.noise import VectorisedNoise
 from dpxplain.privacy.mechanisms.threshold import threshold_for, threshold_measurement, values_above
 from dpxplain.words.prices import discovered_delta
+from opened import dataset_of
 
 TOO_SMALL = re.escape(exhausted_delta(1e-6).problem)
 CITIES = pd.DataFrame(
@@ -250,7 +251,7 @@ def test_the_declared_delta_bounds_all_discoveries_together(tmp_path: Path) -> N
             session.discover("town", rho=0.1, delta=1e-5)
         assert session.budget.spent == 0.1
         session.discover("town", rho=0.1)
-        assert session._dataset.ledger.spent_delta("people") <= 1e-6
+        assert dataset_of(session).ledger.spent_delta("people") <= 1e-6
 
 
 def test_discoveries_at_the_same_time_keep_to_delta_together(tmp_path: Path) -> None:
@@ -259,7 +260,7 @@ def test_discoveries_at_the_same_time_keep_to_delta_together(tmp_path: Path) -> 
     with dpx.connect(frame, both, workspace=tmp_path) as session:
         # Both are planned and found to fit before either is charged.
         plans = [session.plan_discovery(column, 0.1, delta=6e-7) for column in ("city", "town")]
-        dataset = session._dataset
+        dataset = dataset_of(session)
         assert dataset.find_or_measure(
             plans[0].plan, plans[0].request, lambda released: released
         ).value.values
@@ -424,11 +425,11 @@ def test_quality_that_an_earlier_program_bought_after_a_discovery_is_read_of_dec
         planned = session.plan_quality(0.5)
         # What that program stored: counts of city behind the others, and neither key nor release names it.
         unnamed = dataclasses.replace(planned.plan, discovered=())
-        counted = dataclasses.replace(planned.plan.measure(session._dataset), discovered=())
-        entry = session._dataset.releaser.ledger.reserve(  # type: ignore[attr-defined]
-            "people", unnamed.charge(session._dataset, planned.request)
+        counted = dataclasses.replace(planned.plan.measure(dataset_of(session)), discovered=())
+        entry = dataset_of(session).releaser.ledger.reserve(
+            "people", unnamed.charge(dataset_of(session), planned.request)
         )
-        session._dataset.releaser.ledger.release(entry.row, counted.to_json())  # type: ignore[attr-defined]
+        dataset_of(session).releaser.ledger.release(entry.row, counted.to_json())
         assert "% of " in " ".join(session.query(PER_SEX, rho=1).shaped_by)
         assert "% of " not in " ".join(session.query(GROUPED, rho=1).shaped_by)
 
@@ -517,7 +518,7 @@ def test_a_discovery_for_which_another_left_no_delta_meanwhile_is_not_charged(
     schema = declared()
     schema["columns"]["sex"] = {"values": "discover"}
     with connect(tmp_path, schema) as here, connect(tmp_path, schema) as there:
-        releaser, delta = there._dataset.releaser, 0.9 * there.schema.privacy.delta
+        releaser, delta = dataset_of(there).releaser, 0.9 * there.schema.privacy.delta
         reserve = releaser.reserve  # type: ignore[attr-defined]
 
         def reserve_late(*asked: Any) -> Any:
@@ -542,11 +543,11 @@ def test_a_discovery_that_takes_over_its_charge_needs_no_more_delta(
 
     with connect(tmp_path) as session:
         with monkeypatch.context() as patched:
-            patched.setattr(session._dataset.releaser, "store", fail)
+            patched.setattr(dataset_of(session).releaser, "store", fail)
             with pytest.raises((LedgerUnavailable, ZeroDivisionError)):
                 session.discover("city", 1.0)
         if is_taken_over:
-            assert session._dataset.ledger.spent_delta("people") > 0
+            assert dataset_of(session).ledger.spent_delta("people") > 0
             assert session.discover("city", 1.0).values
         else:
             with pytest.raises(BadRequest, match=TOO_SMALL):
@@ -567,7 +568,7 @@ def test_failed_discoveries_of_a_column_use_up_its_own_share_of_delta_only(
             raise ZeroDivisionError
 
         with monkeypatch.context() as patched:
-            patched.setattr(session._dataset.releaser, "store", fail)
+            patched.setattr(dataset_of(session).releaser, "store", fail)
             with pytest.raises(ZeroDivisionError):
                 planned.run()
         with pytest.raises(BadRequest, match="would exceed it"):

@@ -33,6 +33,7 @@ from dpxplain.privacy.mechanisms.noise import (
     gaussian_measurement,
 )
 from dpxplain.privacy.mechanisms.samplers import GaussianLaw, Law, exponential_bounds
+from opened import dataset_of
 
 ROUNDOFF = 2.0**-53
 SCALES = [0.3, 0.5, 0.99, 1.0, 1.7, 6.25, 300.0, 65_537.3, 1e9, 1e12, 2.0**50]
@@ -458,7 +459,7 @@ def _declared(**privacy: str) -> dict[str, object]:
 def test_the_schema_says_whose_sampler_draws(privacy: dict[str, str], kind: type, tmp_path: Path) -> None:
     frame = pd.DataFrame({"g": ["A", "B"] * 50})
     with dpx.connect(frame, _declared(**privacy), workspace=tmp_path) as session:
-        assert type(session._dataset.noise) is kind
+        assert type(dataset_of(session).noise) is kind
         answer = session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=2.0)
         assert abs(answer["A"].estimate - 50) < 12 * answer["A"].scale
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from decimal import Decimal, localcontext
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -160,20 +161,13 @@ def test_joint_curve_is_above_the_integral_it_bounds_and_close_to_it() -> None:
 
 def _integral(mean_square: float, rest: float, at: float) -> float:
     mean, centre, step = math.sqrt(mean_square), mean_square / 2 - at, 0.002
-
-    def of_rest(loss: float) -> float:
-        orders = [math.exp(x / 40) for x in range(-160, 240)]
-        exponents = (
-            o * math.log(o) - (1 + o) * math.log1p(o) + o * (o + 1) * rest - o * loss for o in orders
-        )
-        return math.exp(min(exponents))
-
-    total = accounting._gaussian_curve(mean_square)(at)
-    for n in range(int(16 * mean / step)):
-        x = centre - 8 * mean + (n + 0.5) * step
-        density = math.exp(-((x - centre) ** 2) / (2 * mean_square)) / math.sqrt(2 * math.pi * mean_square)
-        total += density * step * (of_rest(-x) if x < 0 else math.exp(-x) * of_rest(x)) * 0.999
-    return total
+    orders = np.exp(np.arange(-160, 240) / 40)
+    costs = orders * np.log(orders) - (1 + orders) * np.log1p(orders) + orders * (orders + 1) * rest
+    x = centre - 8 * mean + (np.arange(int(16 * mean / step)) + 0.5) * step
+    of_rest = np.exp(np.min(costs - orders * np.abs(x)[:, None], axis=1))
+    density = np.exp(-((x - centre) ** 2) / (2 * mean_square)) / math.sqrt(2 * math.pi * mean_square)
+    beyond = float(np.sum(density * step * np.where(x < 0, 1, np.exp(-x)) * of_rest)) * 0.999
+    return accounting._gaussian_curve(mean_square)(at) + beyond
 
 
 def test_discrete_noise_on_the_lattice_is_no_worse_than_the_continuous_one_it_is_counted_as() -> None:

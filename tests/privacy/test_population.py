@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpxplain.model.groups import Contrast, Ratio, Verdict
+from dpxplain.model.contrast import Contrast, Ratio, Verdict
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.release import AnswerRelease
 from dpxplain.model.schema import Schema

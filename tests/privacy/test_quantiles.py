@@ -16,6 +16,7 @@ from dpxplain.phases.answer_query import plan_query
 from dpxplain.phases.assess import group_estimates
 from dpxplain.session import Session
 from dpxplain.sql.parse import parse
+from opened import dataset_of
 
 SCHEMA: dict[str, Any] = {
     "table": {"name": "t"},
@@ -76,7 +77,7 @@ def test_with_much_budget_it_is_the_quantile_within_a_bin(owner: Session, sql: s
 def test_intervals_cover(owner: Session, level: float, rho: float, group: str) -> None:
     answer = owner.query(f"SELECT g, QUANTILE_CONT(x, {level}) FROM t GROUP BY g", rho=rho)
     true = {row["g"]: row["true"] for row in answer.truth().records()}[group]
-    dataset, query = owner._dataset, answer.statement.query
+    dataset, query = dataset_of(owner), answer.statement.query
     plan, place, runs, confidence = (
         plan_query(query, dataset.schema, rho),
         answer.groups.find(group),
@@ -112,9 +113,9 @@ def test_a_row_lies_in_one_bin(neighbours: str, factor: float, tmp_path: Path) -
     with dpx.connect(frame(), declared, workspace=tmp_path) as session:
         release = session.query("SELECT g, MEDIAN(x) FROM t GROUP BY g", rho=0.5).release
         assert release.bins_scale == pytest.approx(factor)
-        query = parse("SELECT g, MEDIAN(x) FROM t GROUP BY g", session._dataset.schema).query
-        measured = plan_query(query, session._dataset.schema, 0.5).measurement
-        bins = measured._true_parts(session._dataset)["bins x"].reveal().reshape(3, -1)
+        query = parse("SELECT g, MEDIAN(x) FROM t GROUP BY g", session.schema).query
+        measured = plan_query(query, session.schema, 0.5).measurement
+        bins = measured._true_parts(dataset_of(session))["bins x"].reveal().reshape(3, -1)
     data = frame()
     assert bins.sum(axis=1).tolist() == [data.x[data.g == g].count() for g in ("many", "few", "none")]
     edges = np.array(release.bin_edges)

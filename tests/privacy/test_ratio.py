@@ -16,7 +16,7 @@ import pytest
 import dpxplain as dpx
 from dpxplain.errors import QuestionError
 from dpxplain.explanation.influence import QuestionCells, influences
-from dpxplain.model.groups import Contrast, Ratio, Verdict
+from dpxplain.model.contrast import Contrast, Ratio, Verdict
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.release import AnswerRelease
 from dpxplain.model.schema import Schema

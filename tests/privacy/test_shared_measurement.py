@@ -29,6 +29,7 @@ from dpxplain.privacy.mechanisms import noise as gaussian_module
 from dpxplain.privacy.mechanisms.noise import authorise
 from dpxplain.results.combination import Combination
 from dpxplain.sql.parse import parse
+from opened import dataset_of
 
 COLUMNS: dict[str, Any] = {
     "g": {"values": ["a", "b"]},
@@ -161,9 +162,9 @@ def test_the_measured_parts_are_those_of_the_rows(tmp_path: Path) -> None:
     )
     schema = declared()
     with dpx.connect(data, schema, workspace=tmp_path) as session:
-        asked = queries(("COUNT(*)", "COUNT(y)", "SUM(x)", "AVG(x)"), session._dataset.schema)
+        asked = queries(("COUNT(*)", "COUNT(y)", "SUM(x)", "AVG(x)"), session.schema)
         measured = SharedMeasurement(asked, 1.0, schema)
-        parts = {name: secret.reveal() for name, secret in measured._true_parts(session._dataset).items()}
+        parts = {name: secret.reveal() for name, secret in measured._true_parts(dataset_of(session)).items()}
     for place, group in enumerate("ab"):
         rows = data[data.g == group]
         x = rows.x.clip(-1, 2)
@@ -310,7 +311,7 @@ def test_count_and_average_of_flights_lose_to_no_peer(center: dict[str, int], tm
     delays = data.assign(arr_delay=data.arr_delay.clip(-90, 300)).groupby("carrier").arr_delay
     true = {"count": delays.size().loc[list(CARRIERS)], "avg": delays.mean().loc[list(CARRIERS)]}
     with dpx.connect(data, schema, workspace=tmp_path, insecure_seed=2) as session:
-        dataset = session._dataset
+        dataset = dataset_of(session)
         plan = plan_queries(parse(sql, dataset.schema).queries, dataset.schema, 0.1)
         errors: dict[str, list[np.ndarray]] = {"count": [], "avg": []}
         for _ in range(runs):
@@ -356,7 +357,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[tuple[Co
     workspace = tmp_path_factory.mktemp("measured")
     with dpx.connect(table(), declared(**WIDE), workspace=workspace, insecure_seed=3) as session:
         answers = session.query(SQL, rho=0.2)
-        dataset = session._dataset
+        dataset = dataset_of(session)
         plan = plan_queries(answers.statement.queries, dataset.schema, 0.2)
         names = [str(query.aggregate) for query in plan.queries]
         releases = [dict(zip(names, plan.measure(dataset).answers, strict=True)) for _ in range(RUNS)]

@@ -32,6 +32,7 @@ from dpxplain.privacy.mechanisms.ranking import (
 )
 from dpxplain.privacy.mechanisms.samplers import FamilyScores
 from dpxplain.privacy.mechanisms.vector import VectorPlan, release_vector
+from opened import dataset_of
 
 SIZE, DELTA = 30_000, 2**20
 FAMILY = Confidential(FamilyScores(np.arange(0, SIZE, 100), np.arange(300) * 10**4, SIZE))
@@ -190,7 +191,7 @@ def test_a_stop_after_the_charge_releases_nothing_and_gives_nothing_back(
     with dpx.connect(frame.assign(b=frame.a), schema, workspace=tmp_path) as session:
         question = session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=1.0).why("A", "B")
         stop = Stop()
-        dataset = question._dataset
+        dataset = dataset_of(question)
         dataset.noise = StopsAfter(1, stop)
         asked = {"k": 900, "rho": 1.0, "conjuncts": 2, "mechanism": mechanism}
         with stoppable(stop), pytest.raises(Stopped):

@@ -22,6 +22,7 @@ from dpxplain.privacy.mechanisms.vector import VectorPlan, release_vector
 from dpxplain.render.views import view_of
 from dpxplain.wire.payloads import preview_payload
 from dpxplain.words.numbers import number
+from opened import dataset_of
 
 SQL = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
 FALSE_ALARM = 1e-6
@@ -169,13 +170,13 @@ def test_a_precision_is_priced_by_what_is_released() -> None:
     ):
         question.rho_for(precision=0.9)
     question.answer.prepare(rho=0.003)
-    spent = question._dataset.ledger.budget("adult").spent
+    spent = dataset_of(question).ledger.budget("adult").spent
     prices = [question.rho_for(precision=precision, mechanism="vector") for precision in (0.2, 0.6, 0.8)]
     assert prices[0] == 0.0  # known already
     assert 0 < prices[1] < prices[2]
     free = [question.rho_for(precision=precision) for precision in (0.2, 0.6, 0.8)]
     assert all(price == 0 or price > 0.003 for price in free)  # what is prepared costs nothing
-    assert question._dataset.ledger.budget("adult").spent == spent
+    assert dataset_of(question).ledger.budget("adult").spent == spent
     question.answer.prepare(rho=0.5)
     assert question.rho_for(precision=1.0) == 0.0
     table = question.explain(k=5)

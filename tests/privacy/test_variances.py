@@ -15,6 +15,7 @@ from dpxplain.phases.answer_query import plan_query
 from dpxplain.phases.assess import group_estimates
 from dpxplain.results.answer import Answer
 from dpxplain.session import Session
+from opened import dataset_of
 
 SCHEMA: dict[str, Any] = {
     "table": {"name": "t"},
@@ -82,7 +83,7 @@ def test_with_much_budget_it_is_what_sql_says(owner: Session, name: str, column:
 def test_intervals_cover_at_every_size_of_group(owner: Session, name: str, rho: float) -> None:
     answer = asked(owner, f"{name}(x)", rho)
     truth = {row["g"]: row["true"] for row in answer.truth().records()}
-    dataset, query = owner._dataset, answer.statement.query
+    dataset, query = dataset_of(owner), answer.statement.query
     plan, runs, level = plan_query(query, dataset.schema, rho), 200, 0.9
     covered = {"many": 0, "few": 0}
     for _ in range(runs):

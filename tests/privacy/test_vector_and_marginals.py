@@ -23,6 +23,7 @@ from dpxplain.privacy.accounting import range_quantile
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise, SeededNoise
 from dpxplain.privacy.mechanisms.vector import _dense
 from dpxplain.sql.parse import parse_condition
+from opened import dataset_of
 
 FALSE_ALARM = 1e-7
 
@@ -83,7 +84,7 @@ def test_one_row_moves_the_marginals_by_exactly_what_is_paid_for(
         table = frame if row is None else pd.concat([frame, pd.DataFrame([row])], ignore_index=True)
         with _open(table, tmp_path, str(number)) as session:
             answer = session.query(f"SELECT g, {aggregate} FROM t GROUP BY g", rho=1.0)
-            query, dataset = answer.statement.query, answer._dataset
+            query, dataset = answer.statement.query, dataset_of(answer)
             choice = check_choice(FamilyChoice(**FAMILIES[family]), dataset.schema, query)
             chosen = chosen_family(choice, dataset.schema, query, parse_condition)
             plan = plan_preparation(query, chosen, answer.release, dataset.schema, 0.5)
@@ -143,7 +144,7 @@ def test_opendp_charges_what_was_planned(tmp_path: Any) -> None:
         recorder.runs.clear()
         marginals: Any = question.plan_explain(ExplanationOptions(FamilyChoice(), 2, 0.8, "marginals")).plan
         plan = marginals.preparation
-        plan.measure(question._dataset)
+        plan.measure(dataset_of(question))
         (counts, cells), (sums, same) = recorder.runs
         assert cells == same == plan.cells == 3 * (4 + 3 + 4)
         # Noise is drawn on a finer lattice; the map is asked in its units.
@@ -165,7 +166,7 @@ class _TooQuiet(SeededNoise):
 def test_noise_a_fifth_too_small_is_caught_in_every_cell(source: Any, accepted: bool, tmp_path: Any) -> None:
     with _open(_frame(500, 4), tmp_path, "w") as session:
         answer = session.query("SELECT g, AVG(x) FROM t GROUP BY g", rho=1.0)
-        query, dataset = answer.statement.query, answer._dataset
+        query, dataset = answer.statement.query, dataset_of(answer)
         dataset.noise = source(5)
         choice = check_choice(FamilyChoice(conjuncts=2), dataset.schema, query)
         family = chosen_family(choice, dataset.schema, query, parse_condition)
@@ -260,10 +261,10 @@ def test_noise_a_fifth_too_small_is_caught_by_the_coverage_of_influences(
         plan: Any = question.plan_explain(ExplanationOptions(FamilyChoice(), 2, 0.5, mechanism, 0.9)).plan
         family = plan.family
         truth = {row["predicate"]: row["influence"] for row in question.truth().records()}
-        question._dataset.noise = source(11)
+        dataset_of(question).noise = source(11)
         covered, runs = 0, 600
         for _ in range(runs):
-            for line in plan.measure(question._dataset).lines:
+            for line in plan.measure(dataset_of(question)).lines:
                 low, high = line.influence_interval
                 covered += low <= truth[str(family.predicate(line.predicate))] <= high
         # Too little noise makes intervals cover too often: both tails count.

@@ -16,6 +16,7 @@ from dpxplain.render.views import view_of
 from dpxplain.render.views_results import gap_without_text
 from dpxplain.words.prices import PREPARED, cost, price
 from dpxplain.words.sentences import effect_text, row_sentence
+from opened import dataset_of
 
 
 def flat(result: object) -> str:
@@ -182,7 +183,7 @@ def test_the_true_gap_is_that_of_the_remaining_rows(kind, tmp_path):
 
 
 def test_displaying_what_is_prepared_spends_nothing(prepared_answer, free_table, tmp_path):
-    ledger = free_table._dataset.ledger
+    ledger = dataset_of(free_table).ledger
     before, entries = ledger.budget("adult"), len(ledger.history("adult"))
     prepared = prepared_answer.prepare(rho=0.02)
     for result in (prepared, prepared_answer.preview_prepare(rho=1.0), free_table, free_table.truth()):

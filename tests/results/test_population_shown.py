@@ -11,7 +11,7 @@ import pytest
 
 import dpxplain as dpx
 from dpxplain.cli import run
-from dpxplain.model.groups import Verdict
+from dpxplain.model.contrast import Verdict
 from dpxplain.render.views import view_of
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers

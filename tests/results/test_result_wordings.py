@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import dpxplain as dpx
-from dpxplain.model.groups import Verdict
+from dpxplain.model.contrast import Verdict
 from dpxplain.results.combination import Having, JudgedGroup
 from dpxplain.words.numbers import PERCENT
 

@@ -21,6 +21,7 @@ from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.model.charge import Charge, Request
 from dpxplain.remote import client as wire
 from dpxplain.server import problems
+from opened import dataset_of
 from postgres_server import USER, PostgresServer
 from postgres_server import running_server as running_postgres
 from server_fixture import COUNT, config_of, running_server
@@ -178,5 +179,5 @@ def test_a_client_finds_what_was_released_after_its_connection_broke(
 
 
 def _http_of(session: Any) -> wire.DatasetServer:
-    server: wire.DatasetServer = session._dataset.releaser._server
+    server: wire.DatasetServer = dataset_of(session).releaser._server
     return server

@@ -37,6 +37,7 @@ from dpxplain.server.config import Config
 from dpxplain.server.context import curator_session, read_only_dataset
 from dpxplain.server.limits import pass_cells
 from dpxplain.session import Session
+from opened import dataset_of
 from server_fixture import COUNT, SCHEMA, SQL, WEIGHTS, config_of, running_server
 
 AT = "/datasets/people"
@@ -390,5 +391,5 @@ def test_only_a_callers_own_task_can_spend_and_what_only_looks_has_no_data(tmp_p
         for session in (Session(registered), looking, curating):
             with pytest.raises(InternalError, match="spend"):
                 session.query(SQL, 0.1)
-        assert looking._dataset.engine is None
+        assert dataset_of(looking).engine is None
         assert server.ledger.history("people") == []

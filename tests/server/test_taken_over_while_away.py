@@ -16,6 +16,7 @@ from dpxplain.ledger.tables import FLIGHTS
 from dpxplain.phases.concurrency import KeyedLocks
 from dpxplain.server.context import TaskReleaser
 from dpxplain.server.pool import Task
+from opened import dataset_of
 
 SQL = "SELECT sex, COUNT(*) FROM people GROUP BY sex"
 SCHEMA = {"table": {"name": "people"}, "privacy": {"rho": 1.0}, "columns": {"sex": {"values": ["F", "M"]}}}
@@ -29,8 +30,8 @@ def test_of_two_measurements_of_one_charge_only_the_stored_one_is_shown(
         dpx.connect(rows, SCHEMA, workspace=tmp_path) as here,
         dpx.connect(rows, SCHEMA, workspace=tmp_path) as there,
     ):
-        ledger: Any = here._dataset.releaser.ledger  # type: ignore[attr-defined]
-        here._dataset.releaser = TaskReleaser(ledger, Task(), KeyedLocks(), nullcontext)
+        ledger: Any = dataset_of(here).releaser.ledger
+        dataset_of(here).releaser = TaskReleaser(ledger, Task(), KeyedLocks(), nullcontext)
         answers: list[Any] = []
 
         def lose_the_ledger(*_release: Any) -> None:

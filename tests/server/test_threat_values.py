@@ -20,6 +20,7 @@ import dpxplain as dpx
 from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.privacy.mechanisms.noise import SeededNoise
+from opened import dataset_of
 from server_fixture import COUNT, SCHEMA, SQL, WEIGHTS, RunningServer, config_of, running_server
 
 AT = "/datasets/people"
@@ -145,7 +146,7 @@ def true_values(folder: Path, asked: list[dict[str, Any]], answers: dict[int, st
             part = answer if not isinstance(answer, dpx.Answers) else answer[why["of"]]
             question = part.why({tuple(w["group"]): w["weight"] for w in why["weights"]})
             found += [row["influence"] for row in question.truth().rows]
-            query, dataset = part.statement.query, s._dataset
+            query, dataset = part.statement.query, dataset_of(s)
             totals, family = dataset.totals(query), dataset.family(query, FamilyChoice())
             groups = tuple(range(len(totals.reveal().count)))
             cells = dataset.question_cells(query, family, groups).reveal()

@@ -20,6 +20,7 @@ import dpxplain as dpx
 from dpxplain.engines import sources
 from dpxplain.errors import BadRequest, DataChanged, SourceError
 from dpxplain.ledger.ledger import open_ledger
+from opened import dataset_of
 
 SQL = "SELECT origin, COUNT(*) FROM flights GROUP BY origin"
 LONG_AGO = 1_000_000_000_000_000_000
@@ -338,7 +339,7 @@ def test_no_digest_of_the_data_is_stored_or_printed(tmp_path, workspace, connect
     digest = hashlib.sha256(hashlib.sha256(file.read_bytes()).digest()).hexdigest()
     with connect(file) as session:
         session.query(SQL, rho=1)
-        assert "sha" not in repr(session._dataset.version_check._source.digest())
+        assert "sha" not in repr(dataset_of(session).version_check._source.digest())
     stored = b"".join(path.read_bytes() for path in workspace.rglob("*") if path.is_file())
     assert digest.encode() not in stored
     assert bytes.fromhex(digest) not in stored

@@ -16,6 +16,7 @@ from dpxplain.engines import postgres_engine
 from dpxplain.errors import InternalError, LedgerUnavailable, SourceError, SourceLost
 from dpxplain.phases.dataset import StoredReleaser
 from dpxplain.session import Session
+from opened import dataset_of
 from postgres_server import PostgresServer
 
 COLUMNS: dict[str, Any] = {
@@ -87,7 +88,7 @@ def test_a_result_that_cannot_be_made_costs_nothing(session: Session) -> None:
         raise ZeroDivisionError("nobody can show this")
 
     with pytest.raises(InternalError, match="Nothing was charged"):
-        session._dataset.find_or_measure(planned.plan, planned.request, fail)  # type: ignore[arg-type]
+        dataset_of(session).find_or_measure(planned.plan, planned.request, fail)  # type: ignore[arg-type]
     assert session.budget.spent == 0
     assert len(session.history) == 0
 
@@ -123,18 +124,18 @@ def test_a_kind_of_request_is_rehearsed_once_whatever_its_constants_and_price(se
             passes.append(rehearsed)
             return engine.grouped(*asked, rehearsed=rehearsed)
 
-    engine, session._dataset.engine = session._dataset.engine, Watched()  # type: ignore[assignment]
+    engine, dataset_of(session).engine = dataset_of(session).engine, Watched()
     assert engine is not None
     for number in range(4):
         session.query(SQL.format(number), 0.1 + number)
     session.query(SQL.format(1).replace("AVG", "SUM"), 0.1)
-    session._dataset.engine = engine
+    dataset_of(session).engine = engine
     assert passes == [True, False, False, False, False, True, False]
 
 
 def test_a_rehearsal_reads_no_rows_cannot_spend_and_says_that_it_is_not_private(session: Session) -> None:
     planned = session.plan("SELECT city, COUNT(*) FROM t GROUP BY city", 50.0)
-    rehearsal = session._dataset.rehearsal(StoredReleaser())
+    rehearsal = dataset_of(session).rehearsal(StoredReleaser())
     release: Any = planned.plan.measure(rehearsal)
     assert not release.private
     assert max(map(abs, release.noisy_count)) < 1  # there are 50 rows in each group
@@ -188,7 +189,7 @@ def test_a_table_that_was_locked_after_the_charge_is_asked_for_again_at_no_furth
     live: Session, database: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(postgres_engine._SETTINGS, "lock_timeout", "100ms")
-    releaser: Any = live._dataset.releaser
+    releaser: Any = dataset_of(live).releaser
     reserve = releaser.reserve
 
     def reserve_and_lock(*asked: Any) -> Any:
@@ -209,7 +210,7 @@ def test_every_kind_of_release_is_rehearsed(session: Session) -> None:
     """A failure at the end of each costs nothing: the reader of the stored text is broken for it."""
     answer = session.query("SELECT city, COUNT(*) FROM t GROUP BY city", 1.0)
     question = answer.why("north", "south")
-    spent, engine = session.budget.spent, session._dataset.engine
+    spent, engine = session.budget.spent, dataset_of(session).engine
 
     class Broken:
         is_live = False
@@ -219,7 +220,7 @@ def test_every_kind_of_release_is_rehearsed(session: Session) -> None:
 
         fit = value_counts = grouped
 
-    session._dataset.engine = Broken()  # type: ignore[assignment]
+    dataset_of(session).engine = Broken()
     for attempt in (
         lambda: answer.prepare(rho=1.0),
         lambda: question.explain(k=1, rho=1.0, mechanism="one-shot"),
@@ -233,5 +234,5 @@ def test_every_kind_of_release_is_rehearsed(session: Session) -> None:
     ):
         with pytest.raises(InternalError, match="Nothing was charged"):
             attempt()
-    session._dataset.engine = engine
+    dataset_of(session).engine = engine
     assert session.budget.spent == spent

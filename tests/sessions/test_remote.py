@@ -16,6 +16,7 @@ import pytest
 import dpxplain as dpx
 from dpxplain.cli import run as run_command
 from dpxplain.remote import client as wire
+from opened import dataset_of
 from server_fixture import COUNT, SQL, RunningServer, config_of, running_server
 
 FOREIGN = "not come from a DPXPlain server"
@@ -78,7 +79,7 @@ def test_a_data_set_that_is_not_there_is_denied(server: RunningServer) -> None:
 def test_the_token_shows_in_no_repr(server: RunningServer) -> None:
     with connected(server) as session:
         token = server.token("alice")
-        shown = repr(session) + repr(session._dataset) + repr(session._dataset.releaser._server)  # type: ignore[attr-defined]
+        shown = repr(session) + repr(dataset_of(session)) + repr(dataset_of(session).releaser._server)
         assert token not in shown
         assert token.split("_", 2)[2] not in shown  # the secret may hold further ones
 

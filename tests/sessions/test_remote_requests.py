@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 import dpxplain as dpx
+from opened import dataset_of
 from server_fixture import SQL, RunningServer, config_of, running_server
 
 GENEROUS = {"requests_per_minute": 100_000, "anonymous_per_minute": 100_000}
@@ -144,7 +145,7 @@ def test_another_plan_at_the_server_is_refused_before_the_charge(
     with connected(server) as session:
         answered(session)
         spent = session.budget.spent
-        monkeypatch.setattr(type(session._dataset), "request_key", lambda *_parts: "0" * 64)
+        monkeypatch.setattr(type(dataset_of(session)), "request_key", lambda *_parts: "0" * 64)
         with pytest.raises(dpx.BadRequest, match="plan this request differently"):
             session.query(SQL, rho=0.25)
         monkeypatch.undo()

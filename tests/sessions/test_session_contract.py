@@ -13,6 +13,7 @@ from dpxplain.datasets import path as bundled
 from dpxplain.privacy.accounting import rho_for_epsilon
 from dpxplain.server.config import Config
 from dpxplain.session import Session
+from opened import dataset_of
 from server_fixture import running_server
 
 MARRIED = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
@@ -270,7 +271,7 @@ def test_quality_is_paid_once_and_then_every_answer_tells_it(session: Session, o
 
 def test_influences_of_ones_own_run_only_where_the_data_are(session: Session) -> None:
     question = asked(session, SEX).why("Male", "Female")
-    if type(session._dataset).__name__ == "RemoteDataset":
+    if type(dataset_of(session)).__name__ == "RemoteDataset":
         with pytest.raises(dpx.BadRequest, match=r"server does not accept.*why_ratio"):
             question.explain(k=2, rho=0.5, influence=dpx.RatioInfluence())
     else:

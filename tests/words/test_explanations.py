@@ -8,7 +8,7 @@ from datetime import date
 import pytest
 
 from dpxplain.model.column import Bin
-from dpxplain.model.groups import Verdict
+from dpxplain.model.contrast import Verdict
 from dpxplain.model.query import Condition, Predicate
 from dpxplain.model.schema import Schema
 from dpxplain.privacy.mechanisms.ranking import LOWER_SHARE

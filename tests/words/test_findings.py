@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpxplain.model.contrast import Verdict, judge
 from dpxplain.model.display import Finding
-from dpxplain.model.groups import Verdict, judge
 from dpxplain.words.findings import (
     ALONE,
     ASSOCIATION,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dpxplain.model.groups import Contrast, Verdict
+from dpxplain.model.contrast import Contrast, Verdict
 from dpxplain.model.schema import Schema
 from dpxplain.phases.assess import Assessment
 from dpxplain.words.numbers import POINTS

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from dpxplain.model.groups import Contrast, Groups, Ratio
+from dpxplain.model.contrast import Contrast, Ratio
+from dpxplain.model.groups import Groups
 from dpxplain.model.schema import Schema
 from dpxplain.sql.parse import parse
 from dpxplain.words.sentences import (

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dpxplain as dpx
-from dpxplain.model.arrays import FloatArray
+
+FloatArray = NDArray[np.float64]
 
 # -- Designs -----------------------------------------------------------------------------------------------
 #

@@ -10,8 +10,10 @@ from functools import partial
 from statistics import NormalDist
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dpxplain.model.arrays import FloatArray
+FloatArray = NDArray[np.float64]
+
 
 # -- Confidence bounds -------------------------------------------------------------------------------------
 #

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-import threading
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from copy import copy
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -137,14 +138,17 @@ class DuckDBPasses:
 
     def __init__(self) -> None:
         self._values: list[Any] = []  # the parameters of `_streamed`
-        self._rehearsal = Rehearsal()
+        self._empty: DuckDBPasses | None = None  # the same tables without rows, created when first needed
 
     def check_unchanged(self) -> None:
         """Nothing to check: encoded rows belong to this engine, and files are compared after each pass."""
 
+    @sealed
     def _rehearse(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> AnyGrouped:
         """The result of `_scan` over empty tables with the same columns."""
-        return self._rehearsal.passes(self)._scan(query, subsets)
+        with self._cursor():  # raises if this engine was closed
+            self._empty = self._empty or _without_rows(self)
+            return self._empty._scan(query, subsets)
 
     @sealed
     def _scan(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> AnyGrouped:
@@ -204,39 +208,33 @@ class DuckDBPasses:
             yield cursor
 
 
-class Rehearsal:
-    """The tables of an engine without their rows, created when first needed."""
-
-    def __init__(self) -> None:
-        self._passes: DuckDBPasses | None = None
-        self._lock = threading.Lock()
-
-    def passes(self, passes: DuckDBPasses) -> DuckDBPasses:
-        with self._lock:
-            self._passes = self._passes or _without_rows(passes)
-        return self._passes
-
-    def close(self) -> None:
-        with self._lock:
-            if self._passes is not None:
-                self._passes._connection.close()
-
-
 def _without_rows(passes: DuckDBPasses) -> DuckDBPasses:
-    """Passes over empty tables that have the columns of the encoded ones, in a database of their own."""
+    """Passes over empty tables that have the columns of the encoded ones, in another database."""
     empty = DuckDBPasses()
     empty.schema, empty._columns, empty._condensed = passes.schema, passes._columns, passes._condensed
-    empty._connection = open_connection()
+    rows = {ENCODED: passes._streamed or f"FROM {ENCODED}"}
+    if passes._condensed:
+        rows[CONDENSED] = f"FROM {CONDENSED}"
+    tables = []
     with passes._cursor() as cursor:
-        rows = {ENCODED: passes._streamed or f"FROM {ENCODED}"}
-        if passes._condensed:
-            rows[CONDENSED] = f"FROM {CONDENSED}"
         for table, sql in rows.items():
             described = cursor.execute(f"DESCRIBE {sql}", passes._values).fetchall()
-            columns = ", ".join(f"{name} {kind}" for name, kind, *_ in described)
-            empty._connection.execute(f"CREATE TABLE {table} ({columns})")
-    trust_statistics(empty._connection)
+            tables.append(f"{table} ({', '.join(f'{name} {kind}' for name, kind, *_ in described)})")
+    empty._connection = _empty_tables(os.getpid(), *tables)
     return empty
+
+
+@lru_cache(maxsize=16)
+def _empty_tables(process: int, *tables: str) -> duckdb.DuckDBPyConnection:
+    """A database with these tables without rows, shared by engines whose tables have the same columns.
+
+    `process` is the current process: a connection must not be used after a fork.
+    """
+    connection = open_connection()
+    for table in tables:
+        connection.execute(f"CREATE TABLE {table}")
+    trust_statistics(connection)
+    return connection
 
 
 def _numbers(column: pa.Array[Any]) -> NDArray[Any]:
@@ -290,7 +288,6 @@ class DuckDBEngine(DuckDBPasses):
         self._folder = cache or temporary_folder()
         self._place = storage_place(schema, self.source, memory)
         self._closing = ExitStack()
-        self._closing.callback(self._rehearsal.close)
         try:
             self._connection = self._closing.enter_context(self._connect())
             self._open(source, cache, recognised)
@@ -512,7 +509,6 @@ class DuckDBJoinEngine(DuckDBPasses):
         return f"<DuckDBJoinEngine {self.schema.table.name}, {', '.join(self.schema.joined)}>"
 
     def close(self) -> None:
-        self._rehearsal.close()
         self._connection.close()
 
     def grouped(

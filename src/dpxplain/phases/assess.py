@@ -17,7 +17,7 @@ import numpy as np
 from dpxplain.errors import QuestionError
 from dpxplain.model.arrays import FloatArray
 from dpxplain.model.column import Grid
-from dpxplain.model.groups import Contrast, Ratio, Verdict, judge
+from dpxplain.model.contrast import Contrast, Ratio, Verdict, judge
 from dpxplain.model.query import VARIANCES, Aggregate, Quantile, Query
 from dpxplain.model.release import AnswerRelease
 from dpxplain.model.schema import Schema

@@ -29,7 +29,7 @@ from dpxplain.model.arrays import FloatArray, IntArray
 from dpxplain.model.cancellation import checking
 from dpxplain.model.charge import LARGEST_RHO, Charge, Request, Spend
 from dpxplain.model.confidential import Confidential
-from dpxplain.model.groups import Contrast
+from dpxplain.model.contrast import Contrast
 from dpxplain.model.hardening import plain, plain_number, plain_numbers
 from dpxplain.model.query import Query, query_shape
 from dpxplain.model.release import ExplanationRelease, Released, ReleasedLine

@@ -27,7 +27,7 @@ from dpxplain.explanation.custom import (
 )
 from dpxplain.explanation.family import PredicateFamily
 from dpxplain.model.charge import Charge, Event, Request, Spend, check_rho, spends
-from dpxplain.model.groups import Contrast
+from dpxplain.model.contrast import Contrast
 from dpxplain.model.hardening import plain, plain_numbers
 from dpxplain.model.query import Query, query_shape
 from dpxplain.model.schema import Schema

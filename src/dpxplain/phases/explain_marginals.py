@@ -15,7 +15,8 @@ from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.arrays import FloatArray, IntArray
 from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Entry, Request, Spend
-from dpxplain.model.groups import Contrast, Groups, Ratio, judge
+from dpxplain.model.contrast import Contrast, Ratio, judge
+from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import plain
 from dpxplain.model.query import Predicate
 from dpxplain.model.release import ExplanationRelease, FoldedLine, PreparedRelease, Released, ReleasedLine

@@ -11,7 +11,7 @@ from dpxplain.explanation.family import PredicateFamily
 from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Request, Spend, check_rho
-from dpxplain.model.groups import Contrast, Ratio
+from dpxplain.model.contrast import Contrast, Ratio
 from dpxplain.model.hardening import plain, plain_number, plain_numbers
 from dpxplain.model.query import Query
 from dpxplain.model.release import AnswerRelease, ExplanationRelease, Released, ReleasedLine

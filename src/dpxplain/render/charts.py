@@ -9,7 +9,7 @@ from functools import cache, partial, singledispatch
 from typing import Any
 
 from dpxplain.errors import BadRequest
-from dpxplain.model.groups import Verdict
+from dpxplain.model.contrast import Verdict
 from dpxplain.render.layout import label_lines, span, text_lines
 from dpxplain.render.views_results import answer_figures, tree
 from dpxplain.results.answer import Answer

@@ -12,8 +12,8 @@ from functools import singledispatch
 from textwrap import wrap
 from typing import Literal
 
+from dpxplain.model.contrast import Verdict
 from dpxplain.model.display import Finding
-from dpxplain.model.groups import Verdict
 
 MOST_ROWS = 20
 MOST_LINES = 6  # per row label in a chart

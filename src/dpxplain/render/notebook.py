@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from importlib.resources import files
 
+from dpxplain.model.contrast import Verdict
 from dpxplain.model.display import Finding
-from dpxplain.model.groups import Verdict
 from dpxplain.render import charts
 from dpxplain.render.layout import TextGrid, View
 from dpxplain.render.svg import to_svg

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dpxplain.model.charge import Entry
-from dpxplain.model.groups import Verdict
+from dpxplain.model.contrast import Verdict
 from dpxplain.render.layout import Axis, IntervalMark, TextGrid, View
 from dpxplain.render.views import of_history, view_of
 

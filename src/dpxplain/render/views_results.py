@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dpxplain.model.groups import Verdict
+from dpxplain.model.contrast import Verdict
 from dpxplain.phases.explain_marginals import StoryLine
 from dpxplain.privacy.marginals.inference import Gap
 from dpxplain.render.layout import (

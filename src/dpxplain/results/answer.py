@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from dpxplain.errors import QuestionError
 from dpxplain.explanation.family_choice import FamilyChoice, Predicates
-from dpxplain.model.groups import Contrast
+from dpxplain.model.contrast import Contrast
 from dpxplain.privacy.intervals import DEFAULT_METHOD
 from dpxplain.results.base import (
     USUAL_PREPARATION,

@@ -12,9 +12,10 @@ from dpxplain.errors import BadRequest, ExplanationError, QueryRefused, Question
 from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.charge import Budget, Request, Spend
 from dpxplain.model.column import DomainValue
+from dpxplain.model.contrast import Contrast, judge
 from dpxplain.model.display import Charted, Finding, Record
 from dpxplain.model.expression import aggregates_of, formula_text, renumbered
-from dpxplain.model.groups import Contrast, Groups, judge
+from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.query import VARIANCES, Aggregate, Output, Query, Statement
 from dpxplain.model.release import AnswerRelease, AnswersRelease, Released

@@ -11,8 +11,8 @@ from typing import Any, Self
 from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.charge import EntryId, Request
 from dpxplain.model.column import DomainValue, label
+from dpxplain.model.contrast import Contrast, Ratio, Verdict
 from dpxplain.model.display import Charted, Finding
-from dpxplain.model.groups import Contrast, Ratio, Verdict
 from dpxplain.model.hardening import Frozen
 from dpxplain.phases.assess import Assessment
 from dpxplain.phases.dataset import OpenDataset

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, NoReturn, Protocol
 from dpxplain.errors import BadRequest
 from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Entry, EntryId
+from dpxplain.model.contrast import Verdict, judge
 from dpxplain.model.expression import (
     ATOM,
     ArithmeticOperator,
@@ -34,7 +35,7 @@ from dpxplain.model.expression import (
     number_text,
     operation_text,
 )
-from dpxplain.model.groups import Groups, Verdict, judge
+from dpxplain.model.groups import Groups
 from dpxplain.model.query import VARIANCES, Query, Statement
 from dpxplain.model.release import AnswerRelease, Noise
 from dpxplain.model.schema import Schema

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.charge import EntryId, Request, Spend, gaussian_part, rho_of_units, spend_units
+from dpxplain.model.contrast import Contrast, Verdict
 from dpxplain.model.display import Displayed, Record, Tabular
-from dpxplain.model.groups import Contrast, Verdict
 from dpxplain.model.query import VARIANCES
 from dpxplain.model.release import AnswerRelease, PreparedRelease, Released
 from dpxplain.model.schema import Schema

@@ -14,7 +14,7 @@ from dpxplain.explanation.family import PredicateFamily
 from dpxplain.explanation.family_choice import FamilyChoice, Predicates, eligible_attributes
 from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Spend
-from dpxplain.model.groups import Contrast, Ratio
+from dpxplain.model.contrast import Contrast, Ratio
 from dpxplain.model.hardening import plain, plain_number
 from dpxplain.phases.assess import assess_ratio, known_divisor, linear_question
 from dpxplain.phases.dataset import Lookup, OpenDataset

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from dpxplain.model.contrast import Verdict
 from dpxplain.model.display import Finding
-from dpxplain.model.groups import ALL_ROWS, Verdict
+from dpxplain.model.groups import ALL_ROWS
 from dpxplain.words.numbers import (
     PLAIN,
     Unit,

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from dpxplain.model.charge import Entry
 from dpxplain.model.column import Bin, edge_text, label
-from dpxplain.model.groups import ALL_ROWS, Contrast, Groups, Ratio, Verdict
+from dpxplain.model.contrast import Contrast, Ratio, Verdict
+from dpxplain.model.groups import ALL_ROWS, Groups
 from dpxplain.model.query import (
     Aggregate,
     And,
