@@ -1,22 +1,17 @@
 """The command line: commands over Session, with results on stdout and everything else on stderr.
 
-command_line      all commands by name; runs one, and turns whatever it raises into a sentence and a code
-ask_commands      query, why, preview, prepare, compute
-explain_commands  explain, ratio, story
-account_commands  budget, history, quality, discover
-demo              demo, sample
-schema_commands   schema init, check, tune; schema_draft and metadata_draft write the drafted TOML
-data_commands     data
-serve_command     serve
-admin_commands    token, allow; admin_options has what these, audit and data share
-ledger_commands   ledger create, status, backup, restore, declare-loss
-audit_commands    audit show, verify, anchor and privacy
-options           names, meaning and grouping of the options; completion has what the shell offers after a Tab
-workspace         from options and words to a session and a question; read_only_workspace opens one without
-the data
-priced_command    what every command that costs something does: price, approval, the request, its result
-screen            printed results, progress, notes
-exits             errors as sentences, JSON and exit codes
+command_line         all commands by name; runs one, and turns whatever it raises into a sentence and a code
+ask_commands         query, why, preview, prepare, compute, explain, ratio, story, budget, history, quality,
+                     discover
+demo                 demo, sample, experiment
+schema_commands      schema init, check, tune; data; schema_draft and metadata write the drafted TOML
+admin_commands       token, allow, serve
+ledger_commands      ledger create, status, backup, restore, declare-loss; audit show, verify, anchor, privacy
+options              names, meaning and grouping of the options, and what the shell offers after a Tab
+workspace            from options and words to a session and a question
+read_only_workspace  opens a workspace without the data
+priced_command       what every command that costs something does: price, approval, the request, its result
+screen               printed results, progress and notes; errors as sentences, JSON and exit codes
 """
 
 from __future__ import annotations
