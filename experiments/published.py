@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpxplain.privacy.accounting import gaussian_scale, top_k_scale, two_sided_quantile
+from dpxplain.privacy.calibration import gaussian_scale, top_k_scale, two_sided_quantile
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

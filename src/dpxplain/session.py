@@ -15,7 +15,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from dpxplain.datasets import path as bundled
-from dpxplain.engines.duckdb_source import with_public_tables
 from dpxplain.engines.opening import (
     SchemaSource,
     bundled_engine,
@@ -23,7 +22,8 @@ from dpxplain.engines.opening import (
     folder_of,
     refuse_swapped,
 )
-from dpxplain.engines.sources import is_address
+from dpxplain.engines.public_tables import with_public_tables
+from dpxplain.engines.source_kinds import is_address
 from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.ledger.address import find_ledger, workspace_folder
 from dpxplain.ledger.ledger import SQLLedger, open_ledger

@@ -20,10 +20,10 @@ import pyarrow.parquet as parquet
 import pytest
 
 import dpxplain as dpx
-from dpxplain.engines import sources
+from dpxplain.engines import source_state
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.engines.encoded_tables import parquet_size, storage_place
-from dpxplain.engines.sources import FileSource
+from dpxplain.engines.source_state import FileSource
 from dpxplain.errors import DataChanged, InternalError, SchemaError, SourceError
 from dpxplain.model.cancellation import Stop, Stopped, stoppable
 from dpxplain.model.query import Aggregate, Query
@@ -78,7 +78,7 @@ WRITERS: dict[str, Callable[[pa.Table, Path], object]] = {
 @pytest.fixture(autouse=True)
 def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files count as settled at once; the time of a file's last change cannot be set back."""
-    monkeypatch.setattr(sources, "_SETTLED_NS", 0)
+    monkeypatch.setattr(source_state, "_SETTLED_NS", 0)
 
 
 @pytest.fixture
@@ -255,14 +255,14 @@ def test_files_that_change_during_a_pass_are_noticed(
 def test_a_file_too_young_for_its_times_to_tell_is_digested_around_each_pass(
     source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "_SETTLED_NS", 3600 * 10**9)
-    states = sources.file_states
+    monkeypatch.setattr(source_state, "_SETTLED_NS", 3600 * 10**9)
+    states = source_state.file_states
     with closing(DuckDBEngine(source, _schema())) as engine:
         before = states([str(source)])
         assert _sums(engine) == SUMS
         _overwrite(source)
         # As if both writings had happened within one tick of the file system's clock.
-        monkeypatch.setattr(sources, "file_states", lambda _patterns: before)
+        monkeypatch.setattr(source_state, "file_states", lambda _patterns: before)
         with pytest.raises(DataChanged):
             _sums(engine)
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 import dpxplain as dpx
-from dpxplain.engines import sources
+from dpxplain.engines import source_state
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.engines.encoded_tables import EncodedFile
 from dpxplain.model.query import Aggregate, Query
@@ -44,7 +44,7 @@ def source(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files count as settled at once; the time of a file's last change cannot be set back."""
-    monkeypatch.setattr(sources, "_SETTLED_NS", 0)
+    monkeypatch.setattr(source_state, "_SETTLED_NS", 0)
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_a_file_that_changed_just_now_is_not_kept(
     source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its time of modification is long ago, as that of a copy can be."""
-    monkeypatch.setattr(sources, "_SETTLED_NS", 3600 * 10**9)
+    monkeypatch.setattr(source_state, "_SETTLED_NS", 3600 * 10**9)
     _sums(source, folder, _schema())
     assert not folder.exists()
 

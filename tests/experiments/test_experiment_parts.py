@@ -18,7 +18,7 @@ from experiments.extracts import CODES, read_cps, read_trips, trip_schema
 from experiments.learn_credit import read_statlog
 from experiments.questions import TEN
 
-from dpxplain.privacy.accounting import top_k_scale
+from dpxplain.privacy.calibration import top_k_scale
 from experiments import census, credit, published, tables
 
 

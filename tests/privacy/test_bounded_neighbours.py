@@ -39,7 +39,7 @@ from dpxplain.explanation.influence import scores
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import LocalReleaser, OpenDataset
-from dpxplain.privacy.accounting import gaussian_scale, two_sided_quantile
+from dpxplain.privacy.calibration import gaussian_scale, two_sided_quantile
 from dpxplain.privacy.mechanisms import noise as gaussian_module
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise, authorise
 from dpxplain.privacy.sensitivity import (

@@ -23,7 +23,7 @@ from scipy import special, stats
 import dpxplain as dpx
 from chance import FALSE_ALARM, plausible_frequencies
 from dpxplain.model.schema import Schema
-from dpxplain.privacy.accounting import LARGEST_SCALE
+from dpxplain.privacy.calibration import LARGEST_SCALE
 from dpxplain.privacy.mechanisms import samplers
 from dpxplain.privacy.mechanisms.noise import (
     OpenDPNoise,

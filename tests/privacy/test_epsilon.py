@@ -23,7 +23,8 @@ from dpxplain.model.charge import (
     spend_units,
 )
 from dpxplain.privacy import accounting
-from dpxplain.privacy.accounting import epsilon, epsilons, gaussian_scale, rho_for_epsilon
+from dpxplain.privacy.accounting import epsilon, epsilons, rho_for_epsilon
+from dpxplain.privacy.calibration import gaussian_scale
 from dpxplain.render.views import view_of
 from dpxplain.server.records import protection
 from dpxplain.wire.shapes import budget_payload

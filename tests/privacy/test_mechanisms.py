@@ -18,7 +18,7 @@ from scipy import stats
 from chance import FALSE_ALARM, follows, plausible_count, plausible_frequencies, plausible_scale, uncorrelated
 from dpxplain.errors import InternalError
 from dpxplain.model.confidential import Confidential
-from dpxplain.privacy.accounting import gaussian_scale, rank_probes, top_k_scale
+from dpxplain.privacy.calibration import gaussian_scale, rank_probes, top_k_scale
 from dpxplain.privacy.mechanisms import noise, one_shot, ranking
 from dpxplain.privacy.mechanisms.samplers import FamilyScores
 

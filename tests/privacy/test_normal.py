@@ -11,9 +11,8 @@ from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.stats import studentized_range
 
-from dpxplain.privacy.accounting import (
-    _at_order,
-    epsilon,
+from dpxplain.privacy.accounting import _at_order, epsilon
+from dpxplain.privacy.calibration import (
     normal_cdf,
     normal_cdfs,
     normal_quantile,

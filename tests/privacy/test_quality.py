@@ -19,7 +19,7 @@ from dpxplain.model.schema import Schema
 from dpxplain.model.schema_fit import FitQuestion, QualityRelease, partitions
 from dpxplain.phases.measure import plan_quality
 from dpxplain.privacy.sensitivity import count_sensitivity, fit_sensitivity
-from dpxplain.render import views  # noqa: F401
+from dpxplain.render import views_prices  # noqa: F401
 from dpxplain.render.layout import view
 from dpxplain.words.declarations import shaped_by
 from dpxplain.words.numbers import number, percent

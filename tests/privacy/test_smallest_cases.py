@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpxplain.privacy.accounting import normal_cdfs, normal_quantiles
+from dpxplain.privacy.calibration import normal_cdfs, normal_quantiles
 from dpxplain.privacy.mechanisms.ranking import search_reach
 from dpxplain.privacy.population_intervals import count_ends
 

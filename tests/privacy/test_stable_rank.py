@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpxplain.model.confidential import Confidential
-from dpxplain.privacy.accounting import rank_probes
+from dpxplain.privacy.calibration import rank_probes
 from dpxplain.privacy.mechanisms import ranking
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise, SeededNoise
 from dpxplain.privacy.mechanisms.ranking import Envelope, bound_positions

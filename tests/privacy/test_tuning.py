@@ -26,7 +26,7 @@ from dpxplain.model.schema_fit import FitQuestion, TuningRelease, tuned_edges, t
 from dpxplain.phases import measure
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.measure import TuningPlan, plan_tuning
-from dpxplain.privacy.accounting import normal_cdf
+from dpxplain.privacy.calibration import normal_cdf
 from dpxplain.privacy.intervals import shares_up_to
 from dpxplain.privacy.mechanisms.noise import VectorisedNoise
 from dpxplain.privacy.sensitivity import count_sensitivity, fit_sensitivity

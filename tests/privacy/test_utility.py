@@ -13,7 +13,7 @@ from scipy import stats
 import dpxplain as dpx
 from dpxplain.model.confidential import Confidential
 from dpxplain.phases.explain import most_wrong
-from dpxplain.privacy.accounting import gaussian_shortfall, gumbel_shortfall
+from dpxplain.privacy.calibration import gaussian_shortfall, gumbel_shortfall
 from dpxplain.privacy.mechanisms.noise import SeededNoise
 from dpxplain.privacy.mechanisms.one_shot import OneShotPlan, select_and_measure
 from dpxplain.privacy.mechanisms.ranking import POINTS_PER_ROW, select_by_distance

@@ -19,7 +19,7 @@ from dpxplain.model.groups import Groups
 from dpxplain.phases.explain import Scoring, true_scores
 from dpxplain.phases.plan import ExplanationOptions
 from dpxplain.phases.prepare import plan_preparation
-from dpxplain.privacy.accounting import range_quantile
+from dpxplain.privacy.calibration import range_quantile
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise, SeededNoise
 from dpxplain.privacy.mechanisms.vector import _dense
 from dpxplain.sql.parse import parse_condition

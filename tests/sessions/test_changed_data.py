@@ -17,7 +17,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 import dpxplain as dpx
-from dpxplain.engines import sources
+from dpxplain.engines import source_state
 from dpxplain.errors import BadRequest, DataChanged, SourceError
 from dpxplain.ledger.ledger import open_ledger
 from opened import dataset_of
@@ -205,7 +205,7 @@ def test_files_of_a_glob_may_move_but_not_change_in_number_or_content(tmp_path, 
 
 def test_a_file_whose_times_were_set_back_is_noticed(tmp_path, connect, monkeypatch):
     """Size and time of modification are as before; only content and change time differ."""
-    monkeypatch.setattr(sources, "_SETTLED_NS", 0)
+    monkeypatch.setattr(source_state, "_SETTLED_NS", 0)
     file = write(tmp_path / "flights.csv", 2000, 1000)
     os.utime(file, ns=(LONG_AGO, LONG_AGO))
     with connect(file) as session:
@@ -221,14 +221,14 @@ def test_a_file_whose_times_were_set_back_is_noticed(tmp_path, connect, monkeypa
 
 def test_an_unchanged_file_is_read_for_its_digest_once(tmp_path, connect, monkeypatch):
     digested: list[int] = []
-    digest_of = sources._digest_of
+    digest_of = source_state._digest_of
 
     def noted(states: Any) -> Any:
         digested.append(len(states))
         return digest_of(states)
 
-    monkeypatch.setattr(sources, "_digest_of", noted)
-    monkeypatch.setattr(sources, "_SETTLED_NS", 0)
+    monkeypatch.setattr(source_state, "_digest_of", noted)
+    monkeypatch.setattr(source_state, "_SETTLED_NS", 0)
     file = write(tmp_path / "flights.csv", 2000, 1000)
     for _ in range(4):
         with connect(file) as session:
@@ -240,20 +240,20 @@ def test_an_unchanged_file_is_read_for_its_digest_once(tmp_path, connect, monkey
 
 def test_a_file_that_changes_while_it_is_read_is_not_opened(tmp_path, connect, monkeypatch):
     file = write(tmp_path / "flights.csv", 2000, 1000)
-    digest_of = sources._digest_of
+    digest_of = source_state._digest_of
 
     def swapped_afterwards(states: Any) -> Any:
         digest = digest_of(states)
         write(file, 1000, 2000)
         return digest
 
-    monkeypatch.setattr(sources, "_digest_of", swapped_afterwards)
+    monkeypatch.setattr(source_state, "_digest_of", swapped_afterwards)
     with pytest.raises(SourceError, match="changed while DPXPlain read it"):
         connect(file)
 
 
 def test_a_cached_encoded_table_is_of_the_data_that_are_checked(tmp_path, workspace, monkeypatch):
-    monkeypatch.setattr(sources, "_SETTLED_NS", 0)
+    monkeypatch.setattr(source_state, "_SETTLED_NS", 0)
     file = write(tmp_path / "flights.parquet", 2000, 1000)
     for _ in range(2):
         with dpx.connect(file, schema(cache=True), workspace=workspace) as session:

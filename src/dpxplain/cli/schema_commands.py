@@ -349,7 +349,7 @@ def _check_payload(declared: Schema, source: object, review: SchemaCheck | None)
 
 def _print_warnings(review: SchemaCheck) -> None:
     """Prints a table of shares, then each warning with its remedy and the TOML to change."""
-    from dpxplain.render.views import check_in_words, shares_grid
+    from dpxplain.render.views_check import check_in_words, shares_grid
     from dpxplain.results.schema_check import SCHEMA_FIT_NOT_PRIVATE
 
     warn(SCHEMA_FIT_NOT_PRIVATE)
@@ -369,7 +369,7 @@ def _print_warnings(review: SchemaCheck) -> None:
 
 
 def _print_warning(place: int, warning: SchemaWarning) -> None:
-    from dpxplain.render.views import escaped
+    from dpxplain.render.views_check import escaped
     from dpxplain.words.numbers import clean
 
     OUT.print()

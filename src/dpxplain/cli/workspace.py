@@ -18,7 +18,7 @@ from dpxplain.cli import options as o
 from dpxplain.cli.options import DEFAULT_SCHEMA
 from dpxplain.cli.screen import Progress
 from dpxplain.datasets import path as bundled
-from dpxplain.engines.sources import is_address
+from dpxplain.engines.source_kinds import is_address
 from dpxplain.errors import BadRequest, QuestionError, SchemaError
 from dpxplain.ledger.address import workspace_folder
 from dpxplain.model.caching import cached_property
@@ -90,7 +90,7 @@ class Place:
         if self.server is not None:
             with self.read_only_session() as session:
                 return session.schema
-        from dpxplain.engines.duckdb_source import with_public_tables
+        from dpxplain.engines.public_tables import with_public_tables
 
         return with_public_tables(Schema.load(self.schema_file), self.schema_file.parent)
 

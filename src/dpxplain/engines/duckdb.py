@@ -39,7 +39,9 @@ from dpxplain.engines.encoded_tables import (
 )
 from dpxplain.engines.encoding import Encoding, Rows, check_columns
 from dpxplain.engines.engine import Recognised
-from dpxplain.engines.sources import FileSource, PrivateSources, TableSource, local_files, table_digest
+from dpxplain.engines.memory_table import TableSource, table_digest
+from dpxplain.engines.source_kinds import local_files
+from dpxplain.engines.source_state import FileSource, PrivateSources
 from dpxplain.engines.statements import check_units, fit_counts, grouped_of, joined_rows, value_counts
 from dpxplain.errors import DataChanged, InternalError, SourceError
 from dpxplain.model.cancellation import check_stop, checking, interruptible

@@ -26,7 +26,7 @@ from typing import Any, Literal
 
 import duckdb
 
-from dpxplain.engines.sources import FileSource, file_states, settled_state
+from dpxplain.engines.source_state import FileSource, file_states, settled_state
 from dpxplain.errors import SchemaError, SourceError
 from dpxplain.model.caching import bytes_of
 from dpxplain.model.column import Column

@@ -13,15 +13,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from dpxplain.engines.engine import DataSource, Engine, Recognised
-from dpxplain.engines.sources import (
-    FileSource,
-    LiveTable,
-    PrivateSources,
-    is_path,
-    is_spark,
-    local_files,
-    source_files,
-)
+from dpxplain.engines.source_kinds import is_path, is_spark, local_files, source_files
+from dpxplain.engines.source_state import FileSource, LiveTable, PrivateSources
 from dpxplain.errors import BadRequest, SchemaError, SourceError
 from dpxplain.model.schema import Schema, holds_password, is_database
 from dpxplain.model.schema_fit import SourceFigures

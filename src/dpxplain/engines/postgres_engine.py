@@ -16,7 +16,7 @@ import psycopg
 
 from dpxplain.engines.dialect import Dialect, Kind
 from dpxplain.engines.encoding import Encoding, Rows, check_columns, members_of, read_columns
-from dpxplain.engines.sources import LiveTable
+from dpxplain.engines.source_state import LiveTable
 from dpxplain.engines.statements import (
     all_rows,
     check_units,

@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 
 from dpxplain.engines.dialect import Kind
 from dpxplain.engines.encoding import Encoding, Rows, check_columns, read_columns
-from dpxplain.engines.sources import LiveTable, is_spark_frame
+from dpxplain.engines.source_kinds import is_spark_frame
+from dpxplain.engines.source_state import LiveTable
 from dpxplain.engines.spark_dialect import SparkDialect, kind_of
 from dpxplain.engines.statements import (
     all_rows,

@@ -22,7 +22,7 @@ from dpxplain.model.query import VARIANCES, Aggregate, Histogram, Query, query_s
 from dpxplain.model.release import AnswerRelease, AnswersRelease, Noise
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.privacy.accounting import LARGEST_SCALE
+from dpxplain.privacy.calibration import LARGEST_SCALE
 from dpxplain.privacy.intervals import bin_number
 from dpxplain.privacy.measured_parts import (
     AskedColumn,

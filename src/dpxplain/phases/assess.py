@@ -21,7 +21,7 @@ from dpxplain.model.contrast import Contrast, Ratio, Verdict, judge
 from dpxplain.model.query import VARIANCES, Aggregate, Quantile, Query
 from dpxplain.model.release import AnswerRelease
 from dpxplain.model.schema import Schema
-from dpxplain.privacy.accounting import two_sided_quantile
+from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.privacy.intervals import (
     METHODS,
     Interval,

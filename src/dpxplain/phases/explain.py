@@ -37,7 +37,7 @@ from dpxplain.phases.dataset import OpenDataset, Show, T
 from dpxplain.phases.explain_marginals import MarginalsExplanation, plan_marginals
 from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms, Split
 from dpxplain.phases.prepare import StoredPreparation
-from dpxplain.privacy.accounting import (
+from dpxplain.privacy.calibration import (
     LARGEST_SCALE,
     gaussian_scale,
     rank_probes,

@@ -24,7 +24,7 @@ from dpxplain.phases.assess import Assessment
 from dpxplain.phases.dataset import OpenDataset, Show, T
 from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms
 from dpxplain.phases.prepare import Preparation, Preparations, StoredPreparation, plan_preparation
-from dpxplain.privacy.accounting import normal_quantile
+from dpxplain.privacy.calibration import normal_quantile
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, NoisyMean
 from dpxplain.privacy.marginals.estimates import Estimates, PreparedGroups, estimate
 from dpxplain.privacy.marginals.forecast import ComparedGroups, MarginalCells, MarginalForecast, predict

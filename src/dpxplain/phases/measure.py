@@ -36,7 +36,7 @@ from dpxplain.model.schema_fit import (
     unit_sizes,
 )
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.privacy.accounting import LARGEST_SCALE, gaussian_scale, two_sided_quantile
+from dpxplain.privacy.calibration import LARGEST_SCALE, gaussian_scale, two_sided_quantile
 from dpxplain.privacy.intervals import Interval, NoisyCount, bin_bounds, pooled_total, share_interval
 from dpxplain.privacy.mechanisms.noise import add_gaussian
 from dpxplain.privacy.mechanisms.threshold import threshold_for, values_above

@@ -14,7 +14,7 @@ import numpy as np
 from dpxplain.errors import BadRequest
 from dpxplain.model.arrays import FloatArray
 from dpxplain.model.expression import ArithmeticOperator, Operation, applied, fold, walk
-from dpxplain.privacy.accounting import normal_cdf, normal_quantile
+from dpxplain.privacy.calibration import normal_cdf, normal_quantile
 from dpxplain.privacy.formulas import (
     Atom,
     NoisyFormula,

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from dpxplain.errors import BadRequest
 from dpxplain.model.arrays import FloatArray
 from dpxplain.model.query import VarianceKind
-from dpxplain.privacy.accounting import (
+from dpxplain.privacy.calibration import (
     gaussian_scale,
     normal_cdfs,
     normal_quantile,

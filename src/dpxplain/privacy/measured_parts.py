@@ -23,7 +23,7 @@ import numpy as np
 from dpxplain.errors import InternalError
 from dpxplain.model.arrays import FloatArray
 from dpxplain.model.caching import cached_property
-from dpxplain.privacy.accounting import gaussian_scale
+from dpxplain.privacy.calibration import gaussian_scale
 
 Neighbours = Literal["unbounded", "bounded"]
 PartKind = Literal["rows", "values", "nulls", "centred", "total", "squares", "persons", "bins"]

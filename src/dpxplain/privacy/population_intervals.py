@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.model.arrays import FloatArray
-from dpxplain.privacy.accounting import normal_cdfs
+from dpxplain.privacy.calibration import normal_cdfs
 from dpxplain.privacy.intervals import (
     Interval,
     NoisyMean,

@@ -12,7 +12,7 @@ from importlib.resources import files
 
 from dpxplain.model.contrast import Verdict
 from dpxplain.model.display import Finding
-from dpxplain.render import charts
+from dpxplain.render import chart_rows, charts
 from dpxplain.render.layout import TextGrid, View
 from dpxplain.render.svg import to_svg
 from dpxplain.render.views import view_of
@@ -121,15 +121,15 @@ def badge(verdict: Verdict) -> Markup:
 # CSS values that replace a chart's colours, to adapt them to light and dark pages. The fallbacks of
 # --dpx-paper are the background variables of JupyterLab and VS Code.
 _THEMED = {
-    charts.INK: "currentColor",
-    charts.PAPER: "var(--dpx-paper, var(--jp-layout-color0, var(--vscode-editor-background, #ffffff)))",
-    charts.ABOVE: f"var(--dpx-above, {charts.ABOVE})",
-    charts.BELOW: f"var(--dpx-below, {charts.BELOW})",
-    charts.QUIET: f"var(--dpx-quiet, {charts.QUIET})",
+    chart_rows.INK: "currentColor",
+    chart_rows.PAPER: "var(--dpx-paper, var(--jp-layout-color0, var(--vscode-editor-background, #ffffff)))",
+    chart_rows.ABOVE: f"var(--dpx-above, {chart_rows.ABOVE})",
+    chart_rows.BELOW: f"var(--dpx-below, {chart_rows.BELOW})",
+    chart_rows.QUIET: f"var(--dpx-quiet, {chart_rows.QUIET})",
 }
 
 
-def inline_svg(spec: charts.Spec, alt: str, class_: str = "dpx-chart") -> Markup:
+def inline_svg(spec: chart_rows.Spec, alt: str, class_: str = "dpx-chart") -> Markup:
     """The chart as SVG inside HTML: described in words, as wide as there is room, in the page's colours."""
     svg = to_svg(spec)
     opening, rest = svg.split(">", 1)

@@ -346,11 +346,11 @@ def _section(title: str, *parts: str | None) -> Markup:
     return el("section", el("h2", title), joined(*parts))
 
 
-def _figure(draw: Callable[[int], charts.Spec], alt: str, caption: str = "") -> Markup:
+def _figure(draw: Callable[[int], chart_rows.Spec], alt: str, caption: str = "") -> Markup:
     """The chart twice, for wide and for narrow screens; style sheets show one of them."""
     return el(
         "figure",
-        inline_svg(draw(charts.WIDE), alt, "dpx-chart wide"),
-        inline_svg(draw(charts.PHONE), alt, "dpx-chart phone"),
+        inline_svg(draw(chart_rows.WIDE), alt, "dpx-chart wide"),
+        inline_svg(draw(chart_rows.PHONE), alt, "dpx-chart phone"),
         el("figcaption", caption) if caption else None,
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from dpxplain.render.charts import Spec, read_labels_in
+from dpxplain.render.chart_rows import Spec, read_labels_in
 
 # In thousandths of the font size; other characters are as wide as a digit.
 _WIDTHS = {

@@ -19,7 +19,8 @@ from dpxplain.phases.explain_custom import CustomPlan
 from dpxplain.phases.explain_marginals import MarginalsExplanation
 from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms
 from dpxplain.phases.prepare import Preparation, plan_preparation
-from dpxplain.privacy.accounting import epsilon, two_sided_quantile
+from dpxplain.privacy.accounting import epsilon
+from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.privacy.intervals import DEFAULT_METHOD, NoisyMean, mean_interval
 from dpxplain.results.asked_question import AskedQuestion, prepare_request
 from dpxplain.results.base import Planned

@@ -35,7 +35,7 @@ from dpxplain.phases.measure import (
     plan_quality,
     plan_tuning,
 )
-from dpxplain.privacy.accounting import normal_quantile, two_sided_quantile
+from dpxplain.privacy.calibration import normal_quantile, two_sided_quantile
 from dpxplain.privacy.intervals import Interval, NoisyCount, bin_bounds, check_asked_confidence, shares_up_to
 from dpxplain.results.base import Planned, ReleasedRows
 from dpxplain.results.preview import Price

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from anyio.to_thread import run_sync
 from typing_extensions import TypedDict
 
-from dpxplain.engines.duckdb_source import declared_columns, with_public_tables
+from dpxplain.engines.duckdb_source import declared_columns
 from dpxplain.engines.opening import (
     EngineOptions,
     OpenedTables,
@@ -35,7 +35,9 @@ from dpxplain.engines.opening import (
     is_listed,
     source_figures,
 )
-from dpxplain.engines.sources import FileSource, find_files
+from dpxplain.engines.public_tables import with_public_tables
+from dpxplain.engines.source_kinds import find_files
+from dpxplain.engines.source_state import FileSource
 from dpxplain.errors import (
     BadRequest,
     DataChanged,

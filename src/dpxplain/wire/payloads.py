@@ -23,7 +23,7 @@ from dpxplain.model.query import Statement
 from dpxplain.privacy.intervals import Interval
 from dpxplain.render import views_results
 from dpxplain.render.snippets import CodePlace, explain_code, query_code
-from dpxplain.render.views import true_texts
+from dpxplain.render.views_prices import true_texts
 from dpxplain.render.views_results import answer_figures, gap_without_text
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers, FormulaAnswer

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from dpxplain.model.arrays import BoolArray, FloatArray, IntArray
-from dpxplain.privacy.accounting import normal_quantile
+from dpxplain.privacy.calibration import normal_quantile
 
 # -- Estimates ---------------------------------------------------------------------------------------------
 #

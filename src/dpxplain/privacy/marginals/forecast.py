@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpxplain.privacy.accounting import gaussian_scale
+from dpxplain.privacy.calibration import gaussian_scale
 from dpxplain.privacy.intervals import check_confidence
 from dpxplain.privacy.marginals.estimates import Kind, simultaneous_quantile
 from dpxplain.privacy.marginals.inference import CLEARANCE, SMOOTH_SHARE

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpxplain.model.arrays import BoolArray, FloatArray, IntArray
-from dpxplain.privacy.accounting import normal_quantile
+from dpxplain.privacy.calibration import normal_quantile
 from dpxplain.privacy.intervals import (
     DEFAULT_METHOD,
     Interval,

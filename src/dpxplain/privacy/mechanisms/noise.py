@@ -10,15 +10,13 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from opendp import domains, measurements, measures, metrics
-from opendp.mod import enable_features
 
 from dpxplain.errors import InternalError
 from dpxplain.model.cancellation import check_stop
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.model.hardening import insist_on_numbers
 from dpxplain.model.schema import NoiseKind
-from dpxplain.privacy.accounting import LARGEST_SCALE, gaussian_scale
+from dpxplain.privacy.calibration import LARGEST_SCALE, gaussian_scale
 from dpxplain.privacy.mechanisms.samplers import (
     FamilyScores,
     Words,
@@ -28,17 +26,6 @@ from dpxplain.privacy.mechanisms.samplers import (
     saturating_sum,
     system_words,
 )
-
-# -- OpenDP's constructors ---------------------------------------------------------------------------------
-#
-# OpenDP's constructors, imported when a measurement is built: they load slower than most commands run.
-#
-# Not opendp.prelude: it would import polars, sklearn and more, which takes half a second and is not needed.
-
-enable_features("contrib")
-
-__all__ = ["domains", "measurements", "measures", "metrics"]
-
 
 # -- Sources of randomness ---------------------------------------------------------------------------------
 #
@@ -218,6 +205,8 @@ def add_gaussian(
 
 def gaussian_measurement(scale: float) -> Any:
     """OpenDP's discrete Gaussian on vectors of 64-bit integers, costed by their L2 distance."""
+
+    from dpxplain.privacy.mechanisms.opendp_parts import domains, measurements, metrics
 
     space = domains.vector_domain(domains.atom_domain(T="i64")), metrics.l2_distance(T="f64")
     return measurements.make_gaussian(*space, scale=scale)

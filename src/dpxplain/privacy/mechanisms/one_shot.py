@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from dpxplain.model.charge import Event, Spend, remainder, spends
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.hardening import insist_on_numbers
-from dpxplain.privacy.accounting import gaussian_scale, gumbel_shortfall, rank_probes, rank_slack, top_k_scale
+from dpxplain.privacy.calibration import (
+    gaussian_scale,
+    gumbel_shortfall,
+    rank_probes,
+    rank_slack,
+    top_k_scale,
+)
 from dpxplain.privacy.mechanisms.noise import NoiseSource, add_gaussian
 from dpxplain.privacy.mechanisms.ranking import (
     LOWER_SHARE,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpxplain.model.arrays import IntArray
 from dpxplain.model.confidential import Confidential, sealed
-from dpxplain.privacy.accounting import gaussian_scale, rank_probes, rank_slack, top_k_scale
+from dpxplain.privacy.calibration import gaussian_scale, rank_probes, rank_slack, top_k_scale
 from dpxplain.privacy.mechanisms.noise import NoiseSource, authorise, draw_gaussian, gaussian_measurement
 from dpxplain.privacy.mechanisms.samplers import FamilyScores
 
@@ -74,7 +74,7 @@ def bucket_rounding(sensitivity: int, k: int, rho: float) -> int:
 
 def _exponential(scale: float) -> Any:
     """OpenDP's exact exponential mechanism: one index, costed by the largest change of a score."""
-    from dpxplain.privacy.mechanisms.noise import domains, measurements, measures, metrics
+    from dpxplain.privacy.mechanisms.opendp_parts import domains, measurements, measures, metrics
 
     space = domains.vector_domain(domains.atom_domain(T="i64")), metrics.linf_distance(T="i64")
     divergence = measures.zero_concentrated_divergence()

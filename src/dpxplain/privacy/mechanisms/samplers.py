@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dpxplain.model.arrays import FloatArray, IntArray
 from dpxplain.model.caching import cached_property
 from dpxplain.model.cancellation import check_stop, checking
-from dpxplain.privacy.accounting import LARGEST_SCALE
+from dpxplain.privacy.calibration import LARGEST_SCALE
 
 # -- Random numbers ----------------------------------------------------------------------------------------
 #

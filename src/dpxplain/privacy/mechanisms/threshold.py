@@ -13,7 +13,7 @@ from typing import Any
 from dpxplain.errors import InternalError
 from dpxplain.model.column import ValueCounts
 from dpxplain.model.confidential import Confidential, sealed
-from dpxplain.privacy.accounting import gaussian_scale, normal_quantile
+from dpxplain.privacy.calibration import gaussian_scale, normal_quantile
 from dpxplain.privacy.mechanisms.noise import NoiseSource, authorise, draw_gaussian, gaussian_measurement
 
 _MOST_STEPS = 64  # the most that rounding may raise the threshold by
@@ -73,7 +73,7 @@ def values_above(
 
 def threshold_measurement(scale: float, threshold: int) -> Any:
     """OpenDP's threshold release of counts by key, costed by how many counts differ and by how much."""
-    from dpxplain.privacy.mechanisms.noise import domains, measurements, metrics
+    from dpxplain.privacy.mechanisms.opendp_parts import domains, measurements, metrics
 
     counts = domains.map_domain(domains.atom_domain(T="String"), domains.atom_domain(T="i64"))
     metric = metrics.l02inf_distance(metrics.absolute_distance(T="f64"))

@@ -18,7 +18,7 @@ from dpxplain.model.cancellation import checking
 from dpxplain.model.charge import Event, Spend
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.hardening import insist_on_numbers
-from dpxplain.privacy.accounting import gaussian_scale, gaussian_shortfall, range_quantile
+from dpxplain.privacy.calibration import gaussian_scale, gaussian_shortfall, range_quantile
 from dpxplain.privacy.mechanisms.noise import NoiseSource, add_gaussian
 from dpxplain.privacy.mechanisms.one_shot import Selected
 from dpxplain.privacy.mechanisms.samplers import FamilyScores
