@@ -349,22 +349,22 @@ def many(number: int, template: str = "SUM(pay + {})", rest: str = "") -> str:
 
 @pytest.mark.parametrize("number", [50, 51, 54, 57, 100])
 @pytest.mark.parametrize("template", ["SUM(pay + {})", "AVG(pay + {})", "COUNT(pay + {})"])
-@pytest.mark.parametrize("rho", [1.0, 0.1, 1e-7])
-def test_many_equal_aggregates_share_rho_to_the_last_unit(
-    owner: Session, number: int, template: str, rho: float
-) -> None:
-    spends = plan_queries(parse(many(number, template), owner.schema).queries, owner.schema, rho).spends
-    units = [round(spend.rho * UNITS_PER_RHO) for spend in spends]
-    assert all(
-        math.isclose(spend.rho * UNITS_PER_RHO, unit) for spend, unit in zip(spends, units, strict=True)
-    )
-    assert min(units) >= 1
-    assert sum(units) == spend_units(rho)
-    assert sum(Fraction(spend.rho) for spend in spends) <= Fraction(rho)
-    assert max(units) <= Fraction(11, 5) * min(units)  # a count and a sum in two grains, or one
+def test_many_equal_aggregates_share_rho_to_the_last_unit(number: int, template: str) -> None:
+    schema = Schema.load(SCHEMA)
+    queries = parse(many(number, template), schema).queries
+    for rho in (1.0, 0.1, 1e-7):
+        spends = plan_queries(queries, schema, rho).spends
+        units = [round(spend.rho * UNITS_PER_RHO) for spend in spends]
+        assert all(
+            math.isclose(spend.rho * UNITS_PER_RHO, unit) for spend, unit in zip(spends, units, strict=True)
+        )
+        assert min(units) >= 1
+        assert sum(units) == spend_units(rho)
+        assert sum(Fraction(spend.rho) for spend in spends) <= Fraction(rho)
+        assert max(units) <= Fraction(11, 5) * min(units)  # a count and a sum in two grains, or one
 
 
-@pytest.mark.parametrize("number", [51, 54, 57, 100])
+@pytest.mark.parametrize("number", [51, 100])
 def test_many_equal_sums_are_answered(owner: Session, number: int) -> None:
     answers = owner.query(many(number), rho=1.0)
     assert isinstance(answers, Answers)

@@ -585,6 +585,8 @@ def test_hard_values_give_bit_equal_cells_on_every_engine(
     opener: Opener, rows: list[Row], place: int
 ) -> None:
     """DuckDB, which is compared with the oracle above, is what the others are compared with."""
+    if opener is DuckDBEngine:
+        return
     table = pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind in HARD_TYPES.items()})
     engine, reference = opener(table, HARD), DuckDBEngine(table, HARD)
     discrete = list(HARD.discrete())
