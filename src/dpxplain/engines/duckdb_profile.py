@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
+from dpxplain.engines.check_sql import checked_rows, fit_figures
 from dpxplain.engines.duckdb_source import (
     DuckDBDialect,
     OpenedSource,
@@ -20,7 +21,6 @@ from dpxplain.engines.duckdb_source import (
     words_of,
 )
 from dpxplain.engines.encoding import Encoding, check_columns
-from dpxplain.engines.statements import checked_rows, fit_figures
 from dpxplain.errors import SourceError
 from dpxplain.model.cancellation import interruptible
 from dpxplain.model.schema import Schema

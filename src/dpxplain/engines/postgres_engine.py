@@ -14,15 +14,14 @@ from typing import Any, TypeVar
 import numpy as np
 import psycopg
 
+from dpxplain.engines.check_sql import checked_rows, fit_figures
 from dpxplain.engines.dialect import Dialect, Kind
 from dpxplain.engines.encoding import Encoding, Rows, check_columns, members_of, read_columns
 from dpxplain.engines.source_state import LiveTable
 from dpxplain.engines.statements import (
     all_rows,
     check_units,
-    checked_rows,
     fit_counts,
-    fit_figures,
     grouped_of,
     grouped_statement,
     joined,

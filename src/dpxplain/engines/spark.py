@@ -15,6 +15,7 @@ from secrets import token_hex
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from dpxplain.engines.check_sql import checked_rows, fit_figures
 from dpxplain.engines.dialect import Kind
 from dpxplain.engines.encoding import Encoding, Rows, check_columns, read_columns
 from dpxplain.engines.source_kinds import is_spark_frame
@@ -23,9 +24,7 @@ from dpxplain.engines.spark_dialect import SparkDialect, kind_of
 from dpxplain.engines.statements import (
     all_rows,
     check_units,
-    checked_rows,
     fit_counts,
-    fit_figures,
     grouped_of,
     grouped_statement,
     joined,

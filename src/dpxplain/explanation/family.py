@@ -51,7 +51,7 @@ class TruthTable:
 
     >>> schema = Schema.load({"table": {"name": "t"}, "privacy": {"rho": 1},
     ...     "columns": {"age": {"edges": [0, 30, 60, 90]}}})
-    >>> Truth(("age",), schema).cells(Comparison("age", ">", 30)).tolist()
+    >>> TruthTable(("age",), schema).cells(Comparison("age", ">", 30)).tolist()
     [False, False, True, True]
     """
 
@@ -400,7 +400,7 @@ class PredicateFamily:
 
     >>> schema = Schema.load({"table": {"name": "t"}, "privacy": {"rho": 1},
     ...     "columns": {"sex": {"values": ["F", "M"]}, "age": {"edges": [0, 30, 60]}}})
-    >>> family = Family.conjunctions(schema, ("sex", "age"), 2)
+    >>> family = PredicateFamily.conjunctions(schema, ("sex", "age"), 2)
     >>> family.size, family.overlap, str(family.predicate(1))
     (4, 1, "sex = 'F' AND age > 30 AND age <= 60")
     """

@@ -49,7 +49,7 @@ class MeasuredPart:
     def name(self) -> str:
         """Tells the parts of one measurement apart; stored with releases.
 
-        >>> Part("values", "pay", 1, 0.5).name
+        >>> MeasuredPart("values", "pay", 1, 0.5).name
         'values pay'
         """
         return self.kind if self.column is None else f"{self.kind} {self.column}"
@@ -295,9 +295,9 @@ def allocate(columns: tuple[AskedColumn, ...], *, counts_rows: bool) -> RhoShare
     """The shares of ρ; `counts_rows` says whether COUNT(*) is asked.
 
     >>> allocate((AskedColumn(counted=False, offsets=(1.0,)),), counts_rows=False)  # halves
-    Shares(rows=0.0, counts=(0.5,), sums=(0.5,), squares=(0.0,))
+    RhoShares(rows=0.0, counts=(0.5,), sums=(0.5,), squares=(0.0,))
     >>> allocate((AskedColumn(counted=False, offsets=(0.25,)),), counts_rows=True)
-    Shares(rows=0.45, counts=(0.123,), sums=(0.427,), squares=(0.0,))
+    RhoShares(rows=0.45, counts=(0.123,), sums=(0.427,), squares=(0.0,))
     """
     design = _Design(columns, counts_rows)
     shares = design.start()

@@ -13,7 +13,7 @@ from typing import Any
 from dpxplain.errors import BadRequest
 from dpxplain.model.charge import gaussian_part
 from dpxplain.privacy.accounting import epsilon
-from dpxplain.render import charts, views_results
+from dpxplain.render import chart_rows, charts, views_results
 from dpxplain.render.layout import TextColumn, TextGrid
 from dpxplain.render.notebook import Markup, badge, el, fold, inline_svg, joined, table
 from dpxplain.render.views_results import answer_grid, explanation_grid, explanation_grids, of_question

@@ -46,7 +46,7 @@ def query_code(
 ) -> Code:
     """The code of a query (Phase 1).
 
-    >>> place = Place.of_server("https://host/t")
+    >>> place = CodePlace.of_server("https://host/t")
     >>> print(query_code(place, "SELECT COUNT(*) FROM t", 0.1, confidence=0.9)["cli"])
     dpxplain query --data https://host/t 'SELECT COUNT(*) FROM t' --rho 0.1 --confidence 0.9
     """

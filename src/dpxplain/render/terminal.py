@@ -193,9 +193,9 @@ def axis_header(axis: Axis, width: int) -> str:
 def mark_line(mark: IntervalMark, axis: Axis, width: int) -> str:
     """One interval in text, on the common axis.
 
-    >>> mark_line(Mark(0.4, 0.6, 0.8), Axis(0.0, 1.0, 0.0, ("0", "", "1")), 21)
+    >>> mark_line(IntervalMark(0.4, 0.6, 0.8), Axis(0.0, 1.0, 0.0, ("0", "", "1")), 21)
     '┃       ├───●───┤    '
-    >>> mark_line(Mark(-0.5, 0.1, 0.5, hollow=True), Axis(-1.0, 1.0, 0.0, ("-1", "0", "1")), 21)
+    >>> mark_line(IntervalMark(-0.5, 0.1, 0.5, hollow=True), Axis(-1.0, 1.0, 0.0, ("-1", "0", "1")), 21)
     '     ├────┃○───┤     '
     """
     line = [" "] * width
