@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import copy
 import sqlite3
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as parquet
+import tomlkit
 
 import dpxplain as dpx
 from dpxplain.cli import run
+
+if TYPE_CHECKING:
+    from server_fixture import RunningServer
 
 Ask = Callable[[dpx.Session], object]
 Declarations = dict[str, Any]
@@ -78,6 +83,7 @@ def putting(place: str, value: Any) -> Change:
 TABLES = {"cities": CITIES, "visits": VISITS}
 
 persons = putting("privacy", {"rho": 1000.0, "delta": 1e-6, "unit": "person", "max_rows": 3})
+source = putting("table.source", "people.parquet")
 unknown_team = putting("columns.team", {"values": "discover"})
 default_price = putting("privacy.default_rho", 0.25)
 described = putting("columns.sex", {"values": ["F", "M"], "null": True, "description": "As stated."})
@@ -333,3 +339,21 @@ REQUESTS: dict[str, Requests] = {
     ),
 }
 """One of every kind that is stored, and whatever else enters a key."""
+
+
+# -- A server ----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[RunningServer]:
+    """A server of PEOPLE on this machine, with an unknown column and persons to protect."""
+    from dpxplain.server.config import Config
+    from server_fixture import running_server
+
+    parquet.write_table(PEOPLE, folder / "people.parquet")
+    (folder / "people.toml").write_text(
+        tomlkit.dumps(people(persons, unknown_team, source)), encoding="utf-8"
+    )
+    config = Config.load({"server": {"datasets": str(folder), "port": 0}, "analysts": {"default_rho": 500.0}})
+    with running_server(config) as server:
+        yield server
