@@ -6,11 +6,15 @@ anew, and the diff is reviewed like any other.
 
 from __future__ import annotations
 
+import base64
 import difflib
 import json
 import os
 import re
+import zlib
+from array import array
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +44,10 @@ def check(name: str, value: Any, part: str = "") -> None:
 
 
 def written(value: Any, indent: int = 0) -> str:
-    """The value as JSON, with an object or a list on one line if it fits there or holds no other."""
+    """The value as JSON, with a list of numbers, and whatever is short, on one line."""
     line = json.dumps(value, ensure_ascii=False)
-    inner = list(value.values() if isinstance(value, dict) else value if isinstance(value, list) else ())
-    if not any(isinstance(each, dict | list) and each for each in inner) and isinstance(value, list):
-        return line
-    if len(line) + indent <= _WIDTH or not inner:
+    is_numbers = isinstance(value, list) and all(isinstance(part, int | float) for part in value)
+    if not value or not isinstance(value, dict | list) or is_numbers or len(line) + indent <= _WIDTH:
         return line
     space = " " * (indent + 1)
     if isinstance(value, dict):
@@ -58,10 +60,12 @@ def written(value: Any, indent: int = 0) -> str:
 
 
 _TIME = re.compile(r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(\+00:00|Z)")
+_TODAY = datetime.now(UTC).date()
+_NEAR = re.compile("|".join(str(_TODAY + timedelta(days)) for days in (-1, 0, 1)))
 
 
 def normal(value: Any, names: Mapping[str, str] | None = None) -> Any:
-    """The value without what differs from run to run: times, the given texts, and the last digits of floats.
+    """The value without what differs from run to run: dates and times of today, and the given texts.
 
     `names` says what stands in the record for a path, a random id or a version. Processors differ in the last
     digits of a logarithm or a power, so numbers keep ten digits.
@@ -75,5 +79,19 @@ def normal(value: Any, names: Mapping[str, str] | None = None) -> Any:
     if isinstance(value, str):
         for text, name in (names or {}).items():
             value = value.replace(text, name)
-        return _TIME.sub(r"<time>\1", value)
+        return _NEAR.sub("<date>", _TIME.sub(r"<time>\1", value))
+    return value
+
+
+def stored_payload(text: str) -> Any:
+    """A stored release, with numbers in place of packed ones, which are base64 of compressed doubles."""
+    return _unpacked(json.loads(text))
+
+
+def _unpacked(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _unpacked(part) for name, part in value.items()}
+    if isinstance(value, str) and len(value) > 40:
+        numbers = array("d", zlib.decompress(base64.b64decode(value))).tolist()
+        return {"packed": len(numbers), "first and last": [*numbers[:15], *numbers[-5:]]}
     return value

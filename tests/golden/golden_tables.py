@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import copy
+import hashlib
+import json
 import sqlite3
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as parquet
+import tomlkit
 
 import dpxplain as dpx
 from dpxplain.cli import run
+from golden import normal
+
+if TYPE_CHECKING:
+    from server_fixture import RunningServer
 
 Ask = Callable[[dpx.Session], object]
 Declarations = dict[str, Any]
@@ -117,6 +125,52 @@ def ledger_rows(folder: Path, sql: str) -> list[dict[str, Any]]:
     with closing(sqlite3.connect(folder / "ledger.sqlite")) as database:
         database.row_factory = sqlite3.Row
         return [dict(row) for row in database.execute(sql)]
+
+
+def sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def chain(folder: Path) -> list[Any]:
+    """The audit log of a workspace without what is random, once every hash is found to be right."""
+    previous, records = "0" * 64, []
+    for row in ledger_rows(folder, "SELECT * FROM log ORDER BY id"):
+        details = json.loads(row["details"])
+        assert row["details"] == canonical(details)
+        assert list(row) == ["id", "time", "actor", "action", "dataset", "details", "previous", "hash"]
+        hashed = {name: row[name] for name in ("id", "time", "actor", "action", "dataset")}
+        assert row["previous"] == previous
+        assert row["hash"] == sha256(previous + canonical(hashed | {"details": details}))
+        previous = row["hash"]
+        records.append([row["id"], row["actor"], row["action"], row["dataset"], details])
+    return normal(records, random_texts(folder))
+
+
+def random_texts(folder: Path) -> dict[str, str]:
+    """Ids, secrets and digests that differ from run to run, each with its name in the records."""
+    names = {}
+    for row in ledger_rows(folder, "SELECT payload FROM releases"):
+        names[sha256(row["payload"])] = "<sha256 of the stored payload>"
+    for number, row in enumerate(
+        ledger_rows(folder, "SELECT id, secret_hash FROM tokens ORDER BY created"), 1
+    ):
+        names[row["id"]] = f"<token {number}>"
+        names[sha256(row["secret_hash"])] = "<sha256 of its secret_hash>"
+    for row in ledger_rows(folder, "SELECT secret, fingerprint FROM versions"):
+        names[sha256(row["secret"])] = "<sha256 of its secret>"
+        names[row["fingerprint"]] = "<fingerprint>"
+    for row in ledger_rows(folder, "SELECT id, details, hash FROM log"):
+        names[row["hash"]] = f"<hash of record {row['id']}>"
+        details = json.loads(row["details"])
+        if process := details.get("process"):
+            names[process] = "<process>"
+        if (anchor := details.get("anchor")) and anchor["head"] not in names:
+            names[anchor["head"]] = "<hash of a lost record>"
+    return names
 
 
 # -- Requests of every kind --------------------------------------------------------------------------------
@@ -290,7 +344,10 @@ REQUESTS: dict[str, Requests] = {
         | {"count of persons": queried("SELECT sex, COUNT(DISTINCT person) FROM people GROUP BY sex")},
         (persons,),
     ),
-    "bounded neighbours": Requests(OF_EVERY_KIND, (putting("privacy.neighbours", "bounded"),)),
+    "bounded neighbours": Requests(
+        {"query": queried(AVERAGE), "explain": explained(mechanism="one-shot"), "prepare": prepared()},
+        (putting("privacy.neighbours", "bounded"),),
+    ),
     "seeded": Requests({"discover": discovered} | OF_EVERY_KIND, (unknown_team,), {"insecure_seed": 7}),
     "default price": Requests({"query": lambda session: session.query(COUNT)}, (default_price,)),
     "described columns": Requests({"query": queried(COUNT)}, (described,)),
@@ -333,3 +390,25 @@ REQUESTS: dict[str, Requests] = {
     ),
 }
 """One of every kind that is stored, and whatever else enters a key."""
+
+
+# -- Files, and a server of them -----------------------------------------------------------------------------
+
+
+def write_files(folder: Path, schema: str, *changes: Change) -> None:
+    """The table as a file, and its schema under this name."""
+    parquet.write_table(PEOPLE, folder / "people.parquet")
+    declared = people(putting("table.source", "people.parquet"), *changes)
+    (folder / schema).write_text(tomlkit.dumps(declared), encoding="utf-8")
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[RunningServer]:
+    """A server of PEOPLE on this machine, with an unknown column and persons to protect."""
+    from dpxplain.server.config import Config
+    from server_fixture import running_server
+
+    write_files(folder, "people.toml", persons, unknown_team)
+    config = Config.load({"server": {"datasets": str(folder), "port": 0}, "analysts": {"default_rho": 500.0}})
+    with running_server(config) as server:
+        yield server

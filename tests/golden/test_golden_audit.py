@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from golden_tables import (
     AVERAGE,
     COUNT,
+    chain,
     command,
     explained,
     ledger_rows,
@@ -24,51 +22,7 @@ from golden_tables import (
     queried,
 )
 
-from golden import check, normal
-
-
-def sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
-
-
-def chain(folder: Path) -> list[Any]:
-    """The records of a ledger without what is random, once every hash is found to be right."""
-    previous, records = "0" * 64, []
-    for row in ledger_rows(folder, "SELECT * FROM log ORDER BY id"):
-        details = json.loads(row["details"])
-        assert row["details"] == canonical(details)
-        assert list(row) == ["id", "time", "actor", "action", "dataset", "details", "previous", "hash"]
-        hashed = {name: row[name] for name in ("id", "time", "actor", "action", "dataset")}
-        assert row["previous"] == previous
-        assert row["hash"] == sha256(previous + canonical(hashed | {"details": details}))
-        previous = row["hash"]
-        records.append([row["id"], row["actor"], row["action"], row["dataset"], details])
-    return normal(records, random_texts(folder))
-
-
-def random_texts(folder: Path) -> dict[str, str]:
-    """Ids, secrets and digests that differ from run to run, each with its name in the records."""
-    names = {}
-    for row in ledger_rows(folder, "SELECT payload FROM releases"):
-        names[sha256(row["payload"])] = "<sha256 of the stored payload>"
-    for number, row in enumerate(
-        ledger_rows(folder, "SELECT id, secret_hash FROM tokens ORDER BY created"), 1
-    ):
-        names[row["id"]] = f"<token {number}>"
-        names[sha256(row["secret_hash"])] = "<sha256 of its secret_hash>"
-    for row in ledger_rows(folder, "SELECT secret, fingerprint FROM versions"):
-        names[sha256(row["secret"])] = "<sha256 of its secret>"
-        names[row["fingerprint"]] = "<fingerprint>"
-    for row in ledger_rows(folder, "SELECT details FROM log"):
-        if process := json.loads(row["details"]).get("process"):
-            names[process] = "<process>"
-    for row in ledger_rows(folder, "SELECT hash FROM log"):
-        names[row["hash"]] = "<hash of a record>"
-    return names
+from golden import check
 
 
 @pytest.fixture(autouse=True)

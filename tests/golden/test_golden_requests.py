@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import zlib
-from array import array
 from pathlib import Path
 from typing import Any
 
 import pytest
 from golden_tables import REQUESTS, ledger_rows, opened
 
-from golden import check, normal
+from golden import check, normal, stored_payload
 
 RELEASED = """
 SELECT kind, key, subject, description, charge_units, spends, request, version, declarations, payload
@@ -37,15 +34,5 @@ def test_requests_keep_their_keys_and_their_stored_releases(group: str, tmp_path
 def stored(row: dict[str, Any]) -> dict[str, Any]:
     """A release, and what its request determines of its entry; keys have a record of their own."""
     content = {name: value for name, value in row.items() if name not in ("key", "subject")}
-    content |= {name: json.loads(row[name]) for name in ("spends", "request", "payload") if row[name]}
-    return normal(content | {"payload": unpacked(content["payload"])})
-
-
-def unpacked(value: Any) -> Any:
-    """A payload with the packed numbers in place of their text: base64 of compressed doubles."""
-    if isinstance(value, dict):
-        return {name: unpacked(part) for name, part in value.items()}
-    if isinstance(value, str) and len(value) > 40:
-        numbers = array("d", zlib.decompress(base64.b64decode(value))).tolist()
-        return {"packed": len(numbers), "first and last": [*numbers[:15], *numbers[-5:]]}
-    return value
+    content |= {name: json.loads(row[name]) for name in ("spends", "request") if row[name]}
+    return normal(content | {"payload": stored_payload(row["payload"])})
