@@ -176,6 +176,16 @@ def test_no_two_modules_have_the_same_name() -> None:
     assert not twice, "\n".join(twice)
 
 
+def test_no_two_classes_have_the_same_name() -> None:
+    places: dict[str, list[str]] = {}
+    for path in PATHS:
+        for node in _nodes(path):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(f"{_place(path)}:{node.lineno}")
+    twice = [f"{name}: {', '.join(found)}" for name, found in places.items() if len(found) > 1]
+    assert not twice, "\n".join(twice)
+
+
 def test_phases_use_the_protocols_of_engines_and_ledgers() -> None:
     protocols = {"dpxplain.engines.engine", "dpxplain.ledger.protocol"}
     offenders = [
