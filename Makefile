@@ -93,10 +93,11 @@ test-slow-browser: setup page
 
 test-all: test test-slow
 
-# Writes anew what tests/golden compares with: request keys, stored releases, audit records, wire formats, commands.
-# After an intended change only; review the diff.
+# Writes anew what tests/golden compares with: request keys, stored releases, audit records, wire formats, commands,
+# exported names. After an intended change only; review the diff.
 golden: setup
-	DPXPLAIN_GOLDEN=1 $(BIN)/pytest tests/golden
+	rm -rf tests/golden/records
+	$(if $(SCRATCH),TMPDIR=$(SCRATCH) )DPXPLAIN_GOLDEN=1 $(BIN)/pytest tests/golden
 
 # Repeats the tests in random order, half of the time on a busy machine, to find those that fail by chance.
 MINUTES ?= 55

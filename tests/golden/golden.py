@@ -18,6 +18,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import dpxplain as dpx
+
 RECORDS = Path(__file__).parent / "records"
 _WIDTH = 120
 _DIGITS = 10
@@ -65,7 +67,7 @@ _NEAR = re.compile("|".join(str(_TODAY + timedelta(days)) for days in (-1, 0, 1)
 
 
 def normal(value: Any, names: Mapping[str, str] | None = None) -> Any:
-    """The value without what differs from run to run: dates and times of today, and the given texts.
+    """The value without what differs from run to run: the version, the times of today, and the given texts.
 
     `names` says what stands in the record for a path, a random id or a version. Processors differ in the last
     digits of a logarithm or a power, so numbers keep ten digits.
@@ -77,7 +79,7 @@ def normal(value: Any, names: Mapping[str, str] | None = None) -> Any:
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}")
     if isinstance(value, str):
-        for text, name in (names or {}).items():
+        for text, name in ({dpx.__version__: "<version>"} | dict(names or {})).items():
             value = value.replace(text, name)
         return _NEAR.sub("<date>", _TIME.sub(r"<time>\1", value))
     return value
