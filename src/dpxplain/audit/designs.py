@@ -17,13 +17,11 @@ FloatArray = NDArray[np.float64]
 
 # -- Designs -----------------------------------------------------------------------------------------------
 #
-# Pairs of neighbouring tables, and the questions about them.
-#
-# A design's table may hold many copies of one situation, in groups of their own. A fair coin decides for
-# each copy whether it has the row in question, so one query tests many pairs of neighbours at once. For all
+# A design's table may hold many copies of one situation, in groups of their own. A fair coin decides for each
+# copy whether it has the row in question, so one query tests many pairs of neighbours at once. For all
 # outcomes of the other coins, the tables with and without one copy's row are neighbours, so the privacy
-# promise also holds on average over them. The confidence bounds also need releases of different copies to
-# be independent.
+# promise also holds on average over them. The confidence bounds also need releases of different copies to be
+# independent.
 
 Row = Mapping[str, object]
 
@@ -67,6 +65,7 @@ class Design:
 
 
 ROWS_OF_PERSON = 3
+_NEGLIGIBLE = 1e-6  # ρ of an answer that is asked only because a preparation or a question needs one
 
 
 def schema(columns: Mapping[str, Any], *, person: bool = False, replaced: bool = False) -> dict[str, Any]:
@@ -80,11 +79,8 @@ def schema(columns: Mapping[str, Any], *, person: bool = False, replaced: bool =
 
 
 # -- Answers, quality, tuning and preparations -------------------------------------------------------------
-#
-# Designs for answers, quality, tuning and preparations: the rows that move each of their numbers most.
 
 COPIES = 200
-_NEGLIGIBLE = 1e-6  # ρ of an answer that is asked only because a preparation needs one
 
 # The parts of a released answer that have one number, or several, for each group.
 _PARTS = ("noisy_count", "noisy_sum", "noisy_squares", "noisy_bins")
@@ -344,13 +340,10 @@ def _tuning() -> Iterator[Design]:
 
 # -- Explanation tables ------------------------------------------------------------------------------------
 #
-# Designs for explanation tables: the rows that move an influence, a choice or a rank most.
-#
 # A part of a table (the chosen predicates, their influences, their ranks) is compared with the part of ρ that
 # was charged for it, which `spends` lists. docs/audit.md says how near the bounds get to the promise, and why
 # some cannot get nearer.
 
-_NEGLIGIBLE = 1e-6  # ρ of the answer that a question needs
 _MANY = 400  # rows of a group, enough that one more hardly matters
 _TWO_GROUPS = {"A": 1.0, "B": -1.0}
 _ONE_GROUP = {"A": 1.0}

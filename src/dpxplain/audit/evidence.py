@@ -125,8 +125,6 @@ def _bisect(below: Callable[[float], bool]) -> tuple[float, float]:
 
 # -- Evidence ----------------------------------------------------------------------------------------------
 #
-# Computes lower bounds of the privacy cost from the releases of two neighbouring tables.
-#
 # A likelihood ratio gives every release a score: how much likelier it is under one table than under its
 # neighbour. It is fitted to examples, without knowing how the numbers were made: to frequencies of what was
 # chosen, Gaussian densities of what was measured, and exact values that recur, which noise would prevent. How

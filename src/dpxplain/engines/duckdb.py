@@ -248,8 +248,6 @@ def _numbers(column: pa.Array[Any]) -> NDArray[Any]:
 
 # -- The engine --------------------------------------------------------------------------------------------
 #
-# The embedded engine: DuckDB over files, its own databases, DataFrames or Arrow tables.
-#
 # Opening encodes the declared columns once, so that every later pass groups small integers. A source that is
 # larger than memory may instead be encoded in every pass, while it is read (engines/encoded_tables.py).
 # DuckDB's errors can quote values, so none of their text is passed on.

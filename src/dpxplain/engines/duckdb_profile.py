@@ -1,5 +1,5 @@
 """What a curator may ask of a source before any budget exists: statistics of its columns, and how well the
-rows fit the declarations. The figures are NOT private.
+rows fit the declarations. The figures are NOT private, and no code that an analyst can reach computes them.
 """
 
 from __future__ import annotations
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
 # -- Statistics of columns ---------------------------------------------------------------------------------
 #
-# Statistics of a source's columns, for the curator who drafts a schema. They are NOT private.
-#
-# No code that an analyst can reach calls this: the curator drafts the schema before any budget exists.
 # One pass counts the different values of every column; all other statistics come from those counts.
 
 MOST_VALUES = 500  # a person cannot review a longer list
@@ -335,10 +332,7 @@ def _row(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[Any, ...]:
 
 # -- How the rows fit --------------------------------------------------------------------------------------
 #
-# Counts how the rows of a source fit the declarations, with DuckDB. The figures are NOT private.
-#
-# No code that an analyst can reach calls this. The source is read once, and all counts come from that
-# reading.
+# The source is read once, and all counts come from that reading.
 
 
 def duckdb_figures(source: object, schema: Schema, *, memory: str | None = None) -> SourceFigures:

@@ -1,4 +1,4 @@
-"""Opens what DuckDB reads: a curator's files, databases and tables in memory, and public dimension tables."""
+"""Opens a curator's source in DuckDB: files, databases, DataFrames and Arrow tables; and DuckDB's dialect."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def check_csv(relation: duckdb.DuckDBPyRelation, files: Sequence[str], delimiter
 
 def _header(file: str) -> tuple[str, tuple[str, ...]]:
     """The delimiter that splits the header line into the most names, and the names."""
-    with io.TextIOWrapper(_opened(file), encoding="utf-8-sig", newline="") as text:
+    with io.TextIOWrapper(_open_bytes(file), encoding="utf-8-sig", newline="") as text:
         readings = []
         for delimiter in _DELIMITERS:
             text.seek(0)
@@ -128,11 +128,11 @@ def declared_columns(file: str) -> list[tuple[str, str]]:
 
 
 def _has_quotes(file: str) -> bool:
-    with _opened(file) as content:
+    with _open_bytes(file) as content:
         return any(b'"' in chunk for chunk in iter(lambda: content.read(_CHUNK), b""))
 
 
-def _opened(file: str) -> Any:
+def _open_bytes(file: str) -> Any:
     """Opens a file as bytes, decompressed if its name says so."""
     return gzip.open(file) if file.lower().endswith(".gz") else open(file, "rb")
 
@@ -224,7 +224,7 @@ def _quoted(name: str) -> str:
 
 # -- The dialect -------------------------------------------------------------------------------------------
 #
-# DuckDB's SQL. TRY_CAST gives NULL instead of an error, so the source's types hardly matter.
+# TRY_CAST gives NULL instead of an error, so the source's types hardly matter.
 
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 _TEXT = ("VARCHAR", "ENUM", "UUID")
@@ -367,8 +367,6 @@ def words_of(type_name: str) -> str:
 
 
 # -- Sources -----------------------------------------------------------------------------------------------
-#
-# Opens a curator's source in DuckDB: files, databases, DataFrames, Arrow tables.
 #
 # Errors of DuckDB, Arrow and pandas can quote values, so none of their text is passed on.
 

@@ -189,9 +189,9 @@ class Encoding:
         values: dict[str, str] = {}
         added: dict[str, str] = {}
         for number, name in enumerate(names):
-            one = replace(self, derived=f"derived_{number}")
-            values[one.derived] = one._derived_value(self.schema.column(name))
-            added |= one._derived_columns(name, self.schema.column(name))
+            encoding = replace(self, derived=f"derived_{number}")
+            values[encoding.derived] = encoding._derived_value(self.schema.column(name))
+            added |= encoding._derived_columns(name, self.schema.column(name))
         kept = ", ".join(rows.columns)
         sql = f"SELECT {kept}, {_listed(values)} FROM ({rows.sql}) AS rows_before"
         sql = f"SELECT {kept}, {_listed(added)} FROM ({sql}) AS with_value"

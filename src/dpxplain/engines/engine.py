@@ -17,8 +17,6 @@ if TYPE_CHECKING:  # only for annotations; some of these modules import NumPy
     from dpxplain.model.schema import Schema
     from dpxplain.model.schema_fit import FitCounts, FitQuestion
 
-__all__ = ["Engine", "JoinedEngines", "Recognised"]
-
 Recognised = Callable[[str], bool]
 """Whether files in this state (path, size, times) were read in full before and had the right content."""
 

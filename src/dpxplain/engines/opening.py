@@ -465,9 +465,11 @@ def _chosen(tables: list[tuple[str, str]], table_name: str) -> tuple[str, str]:
     problem = (
         f"There is no single table {table_name}." if table_name else f"The database has {len(tables)} tables."
     )
-    raise SourceError(problem, remedy=f"Name one as address::schema.table. The tables are: {_some(tables)}.")
+    raise SourceError(
+        problem, remedy=f"Name one as address::schema.table. The tables are: {_table_names(tables)}."
+    )
 
 
-def _some(tables: Iterable[tuple[str, str]], most: int = 20) -> str:
+def _table_names(tables: Iterable[tuple[str, str]], most: int = 20) -> str:
     names = [".".join(pair) for pair in tables]
     return ", ".join(names[:most]) + (" and more" if len(names) > most else "") or "none"

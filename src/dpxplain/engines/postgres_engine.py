@@ -40,7 +40,7 @@ from dpxplain.sql.encoded_names import ENCODED, Parameters
 
 # -- The dialect -------------------------------------------------------------------------------------------
 #
-# PostgreSQL's SQL. A cast or an arithmetic operation can fail on a value there, so each one is guarded.
+# A cast or an arithmetic operation can fail on a value there, so each one is guarded.
 #
 # A number may be too large or too small for a double, a timestamp may exceed 64 bits of microseconds, and
 # texts may have a collation that treats different texts as equal.
@@ -212,8 +212,8 @@ def _storable(value: Any) -> Any:
 
 # -- Connections and tables --------------------------------------------------------------------------------
 #
-# Connects to a PostgreSQL database and finds a table in it. The server's errors can quote values and
-# secrets, so none of their text is passed on.
+# Connects to a PostgreSQL database and finds a table in it. The server's errors can quote values and secrets,
+# so none of their text is passed on.
 #
 # libpq finds the secrets: in PGPASSWORD, PGPASSFILE, a service file or a client certificate.
 
@@ -478,8 +478,6 @@ def disconnect(connection: Connection) -> None:
 
 
 # -- The engine --------------------------------------------------------------------------------------------
-#
-# PostgreSQL as an engine: the table stays where it is, and only counts and sums of cells leave it.
 #
 # Every pass is one READ ONLY, REPEATABLE READ transaction with a time limit. It is cancelled if its caller
 # leaves. The encoding is an expression in every statement, or a temporary table if the schema's `storage`

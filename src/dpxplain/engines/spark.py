@@ -1,4 +1,7 @@
-"""The engine for Apache Spark, classic or Connect: a pass is one SQL statement, and only cells come back."""
+"""The engine for Apache Spark, classic or Connect: a pass is one SQL statement, and only its cells come back.
+
+PySpark's errors can quote plans and values, so none of their text is passed on.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +49,7 @@ from dpxplain.sql.render import suits_row_cells
 #
 # Opens a Spark source (a DataFrame, a session's table, or a table at spark:// or sc://) and closes it.
 #
-# This module asks only the catalog and reads no row. PySpark's errors can quote plans and values, so none of
-# their text is passed on.
+# Opening asks only the catalog and reads no row.
 
 T = TypeVar("T")
 
@@ -368,11 +370,8 @@ def _nothing() -> None:
 
 # -- The engine --------------------------------------------------------------------------------------------
 #
-# The engine for Apache Spark, classic or Connect: a pass is one SQL statement, and only its cells come back.
-#
-# The encoding is an expression in every statement, or a cached or saved table if the schema's `storage`
-# asks for one. It uses no RDDs and runs no Python code in Spark. Spark's errors can quote values and plans,
-# so none of their text is passed on.
+# The encoding is an expression in every statement, or a cached or saved table if the schema's `storage` asks
+# for one. It uses no RDDs and runs no Python code in Spark.
 
 TIME_LIMIT = 1800.0
 """Seconds that a statement may take, unless the caller says otherwise."""

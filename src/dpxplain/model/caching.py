@@ -1,8 +1,4 @@
-"""A cached property without the lock of Python 3.11's own.
-
-`functools.cached_property` of Python 3.11 locks the property of all objects of a class while it computes one
-object's value, so one caller's long computation would hold up every other caller.
-"""
+"""Cached properties, and the sizes in which curators limit memory, such as "4GB"."""
 
 from __future__ import annotations
 
@@ -13,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from dpxplain.errors import BadRequest
 
-# -- Caching -----------------------------------------------------------------------------------------------
+# -- Cached properties -------------------------------------------------------------------------------------
+#
+# `functools.cached_property` of Python 3.11 locks the property of all objects of a class while it computes
+# one object's value, so one caller's long computation would hold up every other caller.
 
 if TYPE_CHECKING:
     from functools import cached_property
@@ -46,9 +45,7 @@ else:
 __all__ = ["cached_property"]
 
 
-# -- Memory limit ------------------------------------------------------------------------------------------
-#
-# Sizes of memory as curators write them, such as "4GB".
+# -- Sizes of memory ---------------------------------------------------------------------------------------
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s?([KMGT])(i?)B")
 _NEARLY_A_SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*([KMGT])?(?:i?B)?", re.IGNORECASE)

@@ -19,8 +19,6 @@ from dpxplain.model.public import public
 
 # -- Budget ------------------------------------------------------------------------------------------------
 #
-# Privacy budgets as exact amounts.
-#
 # ρ is kept in whole trillionths, so that ten times 0.1 is exactly 1 and a limit can be used to the last
 # digit. With floats, a rounding error would lead to a refusal or to overspending.
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 # -- Dates -------------------------------------------------------------------------------------------------
 #
-# Dates and timestamps in declarations: read from ISO text or TOML, ordered, and placed on a number line.
+# Dates and timestamps are read from ISO text or TOML, ordered, and placed on a number line.
 
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?\Z")
 _EPOCH = datetime(1970, 1, 1)
@@ -460,7 +460,7 @@ def _all_finite(ends: tuple[Any, ...]) -> bool:
     return all(isinstance(end, date) or math.isfinite(end) for end in ends)
 
 
-# -- Unknown column ----------------------------------------------------------------------------------------
+# -- Unknown columns ---------------------------------------------------------------------------------------
 #
 # Columns whose values are not known beforehand: their declaration, and what a private discovery releases.
 

@@ -67,7 +67,7 @@ from dpxplain.model.value_domain import (
     without_zero,
 )
 
-# -- Derivation --------------------------------------------------------------------------------------------
+# -- Domains of expressions --------------------------------------------------------------------------------
 
 _BOOLEANS = ValueDomain("boolean", (False, True))
 
@@ -469,9 +469,9 @@ FUNCTIONS: dict[str, RowFunction] = {
 }
 
 
-# -- Derived column ----------------------------------------------------------------------------------------
+# -- Derived columns ---------------------------------------------------------------------------------------
 #
-# Derived columns: their declarations follow from an expression, as if the curator had declared them.
+# Their declarations follow from an expression, as if the curator had declared them.
 
 
 def with_derived(columns: Mapping[str, Column]) -> dict[str, Column]:

@@ -1,4 +1,5 @@
-"""Arguments and objects that cannot change between the check of a request and its measurement.
+"""Arguments and objects that cannot change between the check of a request and its measurement; and what
+unknown words in them may have meant.
 
 Sensitivities follow from the schema, the query and the numbers an analyst passes. `plain` strips subclasses
 of built-in types, `Frozen` protects result objects and `Declared` the schema.
@@ -15,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from dpxplain.errors import InternalError
 from dpxplain.model.caching import cached_property
 
-# -- Hardening ---------------------------------------------------------------------------------------------
+# -- Fixed values ------------------------------------------------------------------------------------------
 
 UNCHANGEABLE = "A declared schema cannot be changed."
 

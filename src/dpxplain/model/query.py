@@ -341,12 +341,10 @@ def identity(value: Any) -> Any:
     return [type(value).__name__, [identity(getattr(value, f)) for f in value.__dataclass_fields__]]
 
 
-# -- Predicate ---------------------------------------------------------------------------------------------
+# -- Predicates --------------------------------------------------------------------------------------------
 #
-# Explanation predicates as trees that print as SQL.
-#
-# `Predicate` is a conjunction of conditions `attribute = value`, each value from the declared domain;
-# `FilterPredicate` is any condition on declared columns.
+# The conditions of explanations print as SQL. `Predicate` is a conjunction of conditions `attribute = value`,
+# each value from the declared domain; `FilterPredicate` is any condition on declared columns.
 
 
 @dataclass(frozen=True)

@@ -25,15 +25,13 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from dpxplain.errors import SchemaError
 from dpxplain.model.charge import LARGEST_RHO, UNITS_PER_RHO
-from dpxplain.model.column import Bin, Column, DomainValue, Grid, Scalar, UnknownColumn, apart, label
+from dpxplain.model.column import Bin, Column, DomainValue, Grid, Scalar, UnknownColumn, apart
 from dpxplain.model.derivation import derive, with_derived
 from dpxplain.model.display import Displayed
 from dpxplain.model.expression import columns_of, read_expression, sql_name
 from dpxplain.model.hardening import UNCHANGEABLE, Declared, unknown_key
 
 # -- Joined tables -----------------------------------------------------------------------------------------
-#
-# Declarations of tables that may be joined with a data set's own, and the checks of these declarations.
 #
 # In a many-to-one join with a public table, every column of that table is a function of the key. So a public
 # column is a derived column with a lookup from declared values, and no engine ever joins a public table (ADR
@@ -296,20 +294,6 @@ def check_joined(
 
 
 # -- Schema ------------------------------------------------------------------------------------------------
-
-__all__ = [
-    "AggregateKind",
-    "Bin",
-    "Column",
-    "Columns",
-    "DomainValue",
-    "Grid",
-    "NoiseKind",
-    "Privacy",
-    "Schema",
-    "Table",
-    "label",
-]
 
 
 class Columns(dict[str, Column]):
@@ -655,12 +639,11 @@ def _mistake(error: Any) -> tuple[str, str]:
 AggregateKind = Literal["count", "sum", "avg"]
 
 
-# -- Joined schema -----------------------------------------------------------------------------------------
+# -- Joined schemas ----------------------------------------------------------------------------------------
 #
-# The schema of private tables joined by the person's id, and the schemas of the single tables.
-#
-# Before the join, each table keeps at most its own `max_rows` rows of a person. So the number of a person's
-# joined rows is at most the product of these limits (docs/proofs/private-joins.md).
+# Private tables are joined by the person's id. Before the join, each table keeps at most its own `max_rows`
+# rows of a person. So the number of a person's joined rows is at most the product of these limits
+# (docs/proofs/private-joins.md).
 
 
 def joined_schema(schema: Schema, tables: Iterable[str]) -> Schema:

@@ -21,7 +21,7 @@ from typing import Any, Literal
 from dpxplain.model.column import midnight
 from dpxplain.model.expression import IntervalUnit, Part, SpanUnit, Target, Unit, Value
 
-# -- Value domain ------------------------------------------------------------------------------------------
+# -- Domains of values -------------------------------------------------------------------------------------
 
 Kind = Literal["number", "text", "boolean", "date", "timestamp", "null"]
 
@@ -313,9 +313,9 @@ def _timestamp(value: Value) -> datetime | None:
     return None if moment.tzinfo is not None else moment
 
 
-# -- Temporal domain ---------------------------------------------------------------------------------------
+# -- Domains of dates --------------------------------------------------------------------------------------
 #
-# Domains of expressions on dates and timestamps: parts, truncation, differences and shifts.
+# Parts, truncation, differences and shifts of dates and timestamps.
 
 _RANGES: dict[Part, tuple[int, int]] = {
     "quarter": (1, 4),

@@ -1,4 +1,5 @@
-"""Admits a statement only if each of its tokens and each node of its syntax tree is on an allow-list.
+"""Admits a statement only if each of its tokens and each node of its syntax tree is on an allow-list, and
+resolves its names.
 
 There are two allow-lists, because either alone has holes: sqlglot drops words that it does not model (`NULLS
 LAST`, `ALL`, a trailing comma), and some shapes have no word of their own (a comma join).
@@ -38,7 +39,7 @@ from dpxplain.sql.source import (
     is_expression_word,
 )
 
-# -- Admit -------------------------------------------------------------------------------------------------
+# -- Admission ---------------------------------------------------------------------------------------------
 
 _CLAUSES = (
     TokenType.WITH,
@@ -482,7 +483,7 @@ class Scope:
         value = moment.date() if is_day else moment
         if declared.values is not None and operator in ("=", "<>") and value not in listed:
             problem = f"{text} is not one of the values of {column}, so nothing could match it."
-            raise self.refuse(problem, f"Its values are {_some([str(v) for v in listed])}.", node)
+            raise self.refuse(problem, f"Its values are {_first_few([str(v) for v in listed])}.", node)
         return value
 
     def _plain(self, node: exp.Expr) -> Literal_:
@@ -545,7 +546,7 @@ def suggest(word: str, candidates: Iterable[str], *, otherwise: str = "") -> str
     listed = list(candidates)
     if near := similar(word, listed, n=3):
         return f"Did you mean {' or '.join(near)}?"
-    return otherwise or f"The columns are {_some(listed)}."
+    return otherwise or f"The columns are {_first_few(listed)}."
 
 
 def listing(values: Iterable[str | int | bool]) -> str:
@@ -554,7 +555,7 @@ def listing(values: Iterable[str | int | bool]) -> str:
     >>> listing(["F", "it's"])
     "Its values are 'F', 'it''s'."
     """
-    return f"Its values are {_some([_sql(v) for v in values])}."
+    return f"Its values are {_first_few([_sql(v) for v in values])}."
 
 
 def _sql(value: DomainValue) -> str:
@@ -563,7 +564,7 @@ def _sql(value: DomainValue) -> str:
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else label(value)
 
 
-def _some(texts: list[str]) -> str:
+def _first_few(texts: list[str]) -> str:
     more = f" and {len(texts) - _LISTED} more" if len(texts) > _LISTED else ""
     return ", ".join(texts[:_LISTED]) + more if texts else "only NULL"
 

@@ -1,7 +1,8 @@
-"""Parses expressions over declared columns, in a query or in the curator's schema.
+"""Parses the parts of a statement that compute: expressions over declared columns, WHERE, and formulas.
 
-An expression in a query becomes a column whose name is its canonical SQL. If the declarations do not
-determine its possible values, the expression is refused here, with its place in the text.
+Expressions occur in queries and in the curator's schema. An expression in a query becomes a column whose
+name is its canonical SQL. If the declarations do not determine its possible values, the expression is
+refused here, with its place in the text.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ from dpxplain.sql.source import (
     read,
 )
 
-# -- Expression parser -------------------------------------------------------------------------------------
+# -- Expressions -------------------------------------------------------------------------------------------
 
 _TARGETS: dict[str, Target] = {
     **dict.fromkeys(("INT", "BIGINT", "SMALLINT", "TINYINT"), "BIGINT"),
@@ -234,7 +235,7 @@ class _Parser:
     def _compared(
         self, operator: ComparisonOperator, left: exp.Expr, right: exp.Expr, at: exp.Expr
     ) -> Expression:
-        compared = Compared(operator, *self._alike(self.parse(left), self.parse(right)))
+        compared = Compared(operator, *self._comparable(self.parse(left), self.parse(right)))
         self._nodes[id(compared)] = compared, at
         return compared
 
@@ -242,13 +243,13 @@ class _Parser:
         if not node.expressions:
             raise self.scope.refuse("The list of IN is empty.", "Name at least one value.", node)
         part = self.parse(node.this)
-        return Among(part, tuple(self._alike(part, self.parse(value))[1] for value in node.expressions))
+        return Among(part, tuple(self._comparable(part, self.parse(value))[1] for value in node.expressions))
 
-    def _alike(self, left: Expression, right: Expression) -> tuple[Expression, Expression]:
+    def _comparable(self, left: Expression, right: Expression) -> tuple[Expression, Expression]:
         """Both sides of a comparison. Text compared with a date or timestamp is read as one."""
-        return self._dated(left, right), self._dated(right, left)
+        return self._as_moment(left, right), self._as_moment(right, left)
 
-    def _dated(self, part: Expression, other: Expression) -> Expression:
+    def _as_moment(self, part: Expression, other: Expression) -> Expression:
         if not isinstance(part, Constant) or not isinstance(part.value, str):
             return part
         try:
@@ -313,7 +314,7 @@ class _Parser:
             return DateTrunc(cast(Unit, unit), self.parse(node.this))
         if isinstance(node, exp.DateDiff):
             span = self._word(node.args.get("unit") or node, tuple(SPANS), "DATE_DIFF", node)
-            start, end = self._alike(self.parse(node.expression), self.parse(node.this))
+            start, end = self._comparable(self.parse(node.expression), self.parse(node.this))
             return DateDiff(cast(SpanUnit, span), start, end)
         if isinstance(node, exp.Extract):
             part = self._word(node.this, _PARTS, "EXTRACT", node)
@@ -349,17 +350,15 @@ class _Parser:
             raise self.scope.refuse(problem, remedy, node)
         parts = [self.parse(argument) for argument in arguments]
         if len(parts) == 2 and isinstance(node, exp.Coalesce | exp.Nullif):
-            parts = list(self._alike(*parts))
+            parts = list(self._comparable(*parts))
         return Call(name, tuple(parts))
 
 
-# -- Where -------------------------------------------------------------------------------------------------
+# -- Conditions --------------------------------------------------------------------------------------------
 #
-# Parses WHERE into a filter tree in canonical form.
-#
-# The literal is on the right, BETWEEN becomes two comparisons, AND and OR are flat, a double NOT is
-# removed, an IN list is sorted without repeats, and IN with one value becomes `=`. Parts keep the order in
-# which they are written.
+# The filter tree of WHERE is canonical. The literal is on the right, BETWEEN becomes two comparisons, AND and
+# OR are flat, a double NOT is removed, an IN list is sorted without repeats, and IN with one value becomes
+# `=`. Parts keep the order in which they are written.
 
 _COMPARE = "Compare a column with a value, for example age >= 30 AND sex = 'F'."
 
@@ -502,9 +501,9 @@ def _bare(node: exp.Column, scope: Scope) -> Filter:
     return Comparison(column, "=", scope.literal(column, "=", exp.true()))
 
 
-# -- Formula parser ----------------------------------------------------------------------------------------
+# -- Formulas ----------------------------------------------------------------------------------------------
 #
-# Parses formulas over released aggregates: arithmetic in SELECT and ORDER BY, and HAVING.
+# Formulas compute with released aggregates: arithmetic in SELECT and ORDER BY, and HAVING.
 #
 # `SUM(a) / COUNT(*)` is a formula over two aggregates. An aggregate that occurs several times is measured
 # once. An aggregate that only HAVING or ORDER BY uses is measured too.

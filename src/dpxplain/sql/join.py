@@ -1,4 +1,4 @@
-"""Removes joins from a statement before it is parsed.
+"""Removes joins and subqueries from a statement before it is parsed.
 
 `FROM flights f JOIN airlines a ON f.carrier = a.carrier` becomes `FROM flights f`: the columns of the public
 table are derived columns of the data (model/schema.py). An inner join is also a condition on the key.
@@ -19,7 +19,7 @@ from dpxplain.sql.admit import Joined, Scope, matching
 from dpxplain.sql.expression_parser import one_of
 from dpxplain.sql.source import DIALECT, Place, Source, read
 
-# -- Join --------------------------------------------------------------------------------------------------
+# -- Joins -------------------------------------------------------------------------------------------------
 
 _STAR = "A join compares a column of the data with the key of the other table"
 _KINDS = {TokenType.LEFT, TokenType.INNER, TokenType.JOIN}
@@ -321,9 +321,9 @@ class _Reader:
         return self.source.refuse(problem, remedy, at)
 
 
-# -- Inline ------------------------------------------------------------------------------------------------
+# -- Subqueries --------------------------------------------------------------------------------------------
 #
-# Rewrites common table expressions and subqueries that only select and filter into one SELECT.
+# Common table expressions and subqueries that only select and filter become part of one SELECT.
 #
 # `WITH f AS (SELECT delay AS d FROM t WHERE x = 1) SELECT AVG(d) FROM f` becomes `SELECT AVG(delay) FROM t
 # WHERE x = 1`: the same rows, so the same measurement and the same request. Nodes keep their positions.

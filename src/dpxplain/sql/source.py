@@ -1,4 +1,4 @@
-"""Tokenises and parses SQL text with sqlglot, and maps nodes and tokens back to positions in the text.
+"""Reads SQL text with sqlglot, and defines the words and syntax nodes that queries may use.
 
 Every refusal points at characters of this text. sqlglot records positions of names, literals and function
 calls only; keywords are found among the tokens.
@@ -22,8 +22,6 @@ from dpxplain.model.expression import FORMULA_FUNCTIONS, ArithmeticOperator, Com
 from dpxplain.model.query import MeasuredKind
 
 # -- Vocabulary --------------------------------------------------------------------------------------------
-#
-# The vocabulary of SQL: the words and syntax nodes that queries may use, and remedies for refused words.
 #
 # Remedies only make refusals helpful. A word without one is refused too, because `admit` works by
 # allow-lists.
@@ -343,7 +341,7 @@ def _is_interval_word(tokens: Sequence[Token], i: int) -> bool:
     return False
 
 
-# -- Source ------------------------------------------------------------------------------------------------
+# -- Text and syntax tree ----------------------------------------------------------------------------------
 
 DIALECT = Dialect.get_or_raise("duckdb")  # the most permissive about names and spellings
 # Long enough for people, short enough not to strain the parser or an engine.
