@@ -2,7 +2,7 @@
 
 Each comes with bounds of the influences after d rows are added or removed; mechanisms then work on
 distances in rows (paper, appendix on arbitrary influence functions). docs/proofs/custom-influence.md says
-which condition the bounds must meet and why the paper's is not enough.
+which condition the bounds must meet and why the paper's is not enough. A formula on ranges meets it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,6 @@ from dpxplain.privacy.mechanisms.ranking import Envelope
 from dpxplain.privacy.mechanisms.samplers import FamilyScores
 
 # -- Influence functions -----------------------------------------------------------------------------------
-#
-# A formula on ranges meets the condition.
 
 
 def thresholds(smallest: float = 1e-4, largest: float = 1e4, per_sign: int = 4095) -> tuple[float, ...]:

@@ -1,6 +1,4 @@
-"""The predicates that a request asks for, by attributes, SQL conditions or recipes: checked, and made into
-a family.
-"""
+"""The predicates that a request asks for, by attributes, SQL conditions or recipes, made into a family."""
 
 from __future__ import annotations
 

@@ -31,8 +31,6 @@ from dpxplain.privacy.sensitivity import SCORE_GRID
 
 _DENSE = 8  # filling a dense array of up to this many cells per row is quicker than sorting the rows
 
-__all__ = ["Cells", "IntArray", "Totals", "cells", "group_index", "marginals", "totals"]
-
 
 @dataclass(frozen=True)
 class Totals:

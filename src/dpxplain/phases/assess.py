@@ -1,4 +1,4 @@
-"""Phase 2: is a gap, ratio or share real, or could it be noise? Of privacy alone, or of sampling as well.
+"""Phase 2: is a gap, ratio or share real, or could it be privacy noise, or chance in how rows were drawn?
 
 Post-processing, no budget. See docs/specification.md, intervals and verdicts.
 """

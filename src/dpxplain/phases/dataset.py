@@ -1,5 +1,4 @@
-"""An open data set (its declared schema, engine, ledger and source of noise), and the one way to a release
-of it.
+"""An open data set: its declared schema, engine, ledger and source of noise; and the one way to a release.
 
 Grouped passes are kept in memory, wrapped, up to `KEPT_PASSES`, so that a second question on the same query
 does not scan the data again. They are never written anywhere.

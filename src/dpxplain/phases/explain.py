@@ -1,5 +1,4 @@
-"""Phase 3: plans an explanation by the mechanism asked for, or by the best one; finds the ρ for a wanted
-precision.
+"""Phase 3: plans an explanation by the mechanism asked for or the best one, or for a wanted precision.
 
 Three mechanisms plan the same explanation from public quantities (docs/specification.md, section 6). Two of
 them, here, score influences; the third reads a prepared answer (`explain_marginals.py`).

@@ -1,6 +1,4 @@
-"""Explanations and stories read from a prepared answer: any question, any k, any confidence, at no further
-cost.
-"""
+"""Explanations and stories read from a prepared answer, at no further cost: any question, k and confidence."""
 
 from __future__ import annotations
 
@@ -431,12 +429,12 @@ class StoryPlan:
         assert preparation is not None
         assert request is not None
 
-        def tell(prepared: Released[PreparedRelease]) -> ReleasedStory:
+        def show_story(prepared: Released[PreparedRelease]) -> ReleasedStory:
             levels = self._levels(preparation.family, prepared.value)
             return self._released_story(levels, (prepared.entry,), prepared.free)
 
         look = ("story", len(self.terms.contrast.groups))
-        return dataset.find_or_measure(preparation, request, tell, look, found)
+        return dataset.find_or_measure(preparation, request, show_story, look, found)
 
     def _released_story(
         self, levels: Sequence[PreparedRelease], entries: tuple[Entry, ...], free: bool

@@ -1,5 +1,4 @@
-"""Measures the data themselves rather than an answer: their quality, histograms to tune bounds, and the
-values of a column.
+"""Measures data quality, histograms from which bounds are chosen, and the values of a column.
 
 Each is measured once, with privacy, and stored. Everything read from it later is free.
 """
@@ -401,9 +400,9 @@ def _check_column(schema: Schema, name: str) -> None:
 
 # -- Discovery ---------------------------------------------------------------------------------------------
 #
-# Of a column, the values that enough privacy units have (docs/proofs/discovery.md). A column is discovered
-# once for each version of the data; afterwards its values are part of the schema. The declared δ bounds what
-# all discoveries spend together; the ledger checks it when it charges.
+# Finds those values of a column that enough privacy units have (docs/proofs/discovery.md). A column is
+# discovered once for each version of the data; afterwards its values are part of the schema. The declared
+# δ bounds what all discoveries spend together; the ledger checks it when it charges.
 
 DISCOVERY = "discover"
 

@@ -1,5 +1,4 @@
-"""Noise scales and expected errors, from public sensitivities and budgets (zCDP), before anything is
-released.
+"""Noise scales and expected errors, from public sensitivities and budgets (zCDP).
 
 These formulas plan and predict. OpenDP's privacy map decides what a release costs. The mechanisms check it
 against the plan when they run.

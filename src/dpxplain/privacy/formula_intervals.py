@@ -47,13 +47,6 @@ from dpxplain.privacy.intervals import (
 METHODS = ("auto", "image", "bootstrap")
 DEFAULT_FORMULA_METHOD = "auto"
 
-_RESAMPLES = 4000
-_FEWEST_BEYOND = 10  # resamples beyond either end of an interval
-_SPLITS = 40  # of the box, per end, where a value occurs more than once
-_HOPELESS = 8  # splits after which an end that is still infinite is taken to be infinite
-_STEPS = 20_000  # of arithmetic, per end: a long formula is split less
-_HIGHEST_LEVEL = math.nextafter(1.0, 0.0)
-
 
 def check_method(method: str) -> str:
     """The method's name, or BadRequest if there is no such method."""
@@ -119,6 +112,11 @@ def _sum_of_means(expression: NoisyFormula, confidence: float) -> Interval | Non
 
 
 # -- Image -------------------------------------------------------------------------------------------------
+
+_SPLITS = 40  # of the box, per end, where a value occurs more than once
+_HOPELESS = 8  # splits after which an end that is still infinite is taken to be infinite
+_STEPS = 20_000  # of arithmetic, per end: a long formula is split less
+_HIGHEST_LEVEL = math.nextafter(1.0, 0.0)
 
 
 def _image(formula: NoisyFormula, confidence: float) -> Interval:
@@ -251,6 +249,9 @@ def _least(formula: NoisyFormula, atoms: Mapping[Hashable, Atom], box: FloatArra
 
 
 # -- Bootstrap ---------------------------------------------------------------------------------------------
+
+_RESAMPLES = 4000
+_FEWEST_BEYOND = 10  # resamples beyond either end of an interval
 
 
 def _bootstrap(formula: NoisyFormula, confidence: float) -> Interval:

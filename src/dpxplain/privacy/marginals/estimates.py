@@ -119,10 +119,10 @@ class Layout:
         """The sums over each predicate's cells, of an array whose last axis is the cells of all subsets."""
         if self.size == len(self.columns) and np.all(self.joined == 1.0):
             return cells[..., self.columns]
-        some = self.joined > 0.0  # `reduceat` has no empty sums
-        starts = (np.cumsum(self.joined) - self.joined).astype(np.int64)[some]
+        nonempty = self.joined > 0.0  # `reduceat` has no empty sums
+        starts = (np.cumsum(self.joined) - self.joined).astype(np.int64)[nonempty]
         sums = np.zeros((*cells.shape[:-1], self.size))
-        sums[..., some] = np.add.reduceat(cells[..., self.columns], starts, axis=-1)
+        sums[..., nonempty] = np.add.reduceat(cells[..., self.columns], starts, axis=-1)
         return sums
 
 

@@ -46,16 +46,6 @@ from dpxplain.privacy.marginals.estimates import (
 
 # -- Influences, ranks and gaps ----------------------------------------------------------------------------
 
-__all__ = [
-    "ExplainedMarginals",
-    "MarginalInference",
-    "MarginalLine",
-    "PreparedGroups",
-    "combined_gap",
-    "infer",
-    "infer_arrays",
-]
-
 Item = TypeVar("Item", bound=np.generic)
 Choose = Callable[[IntArray], Sequence[int]]
 
