@@ -1,4 +1,4 @@
-"""Explanations and stories read from a prepared answer, at no further cost: any question, k and confidence."""
+"""Explanations and stories read from a prepared answer, at no further cost."""
 
 from __future__ import annotations
 
