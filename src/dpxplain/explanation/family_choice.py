@@ -1,4 +1,4 @@
-"""The predicates that a request asks for: attributes, SQL conditions or recipes, made into a family."""
+"""The predicates that a request asks for, by attributes, SQL conditions or recipes, made into a family."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from dpxplain.model.schema import Schema
 
 # -- Recipes -----------------------------------------------------------------------------------------------
 #
-# Predicates other than equalities, made from declared domains: ranges, thresholds, differs, either.
-#
-# Each function returns a recipe, which yields its conditions once the schema and the query are known:
+# Predicates other than equalities, made from declared domains: ranges, thresholds, differs, either. Each
+# function returns a recipe, which yields its conditions once the schema and the query are known:
 # `question.explain(predicates=dpx.ranges("age"))`.
 
 Make = Callable[[str, Schema], Iterator[Filter]]
@@ -225,9 +224,7 @@ def _number(edge: Any) -> Any:
     return edge if isinstance(edge, date) else int(edge) if edge == int(edge) else edge
 
 
-# -- The choice of a family --------------------------------------------------------------------------------
-#
-# Checks which predicates a request asks for and builds their family, from attributes or from conditions.
+# -- Choices -----------------------------------------------------------------------------------------------
 
 LARGEST_FAMILY = 20_000_000
 FAMILY_BYTES = 32_000_000

@@ -43,10 +43,9 @@ from dpxplain.privacy.mechanisms.noise import add_gaussian
 
 # -- Shared measurement ------------------------------------------------------------------------------------
 #
-# The parts measured for the aggregates of one SELECT, and how each aggregate is computed from them.
-#
-# COUNT(*), COUNT(x), SUM(x) and AVG(x) share one noisy count of rows and, per column, one noisy count of
-# values, one of NULLs and one centred sum (docs/proofs/shared-measurement.md, docs/adr/0016).
+# The parts measured for the aggregates of one SELECT, and how each aggregate is computed from them. COUNT(*),
+# COUNT(x), SUM(x) and AVG(x) share one noisy count of rows and, per column, one noisy count of values, one of
+# NULLs and one centred sum (docs/proofs/shared-measurement.md, docs/adr/0016).
 
 # Assumed means, as squared distances from the middle of the bounds in units of half the range: half-way out
 # if nothing is known, at a bound in the worst case, and a quarter away from a declared center.
@@ -375,7 +374,7 @@ def _deviation(weights: Weights, scales: Mapping[str, float]) -> float:
     return float(np.linalg.norm([weight * scales[name] for name, weight in weights.items()]))
 
 
-# -- Answer query ------------------------------------------------------------------------------------------
+# -- Plans -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,6 @@
-"""Phase 2: is a gap, ratio or share real, or could it be privacy noise? Post-processing, no budget.
+"""Phase 2: is a gap, ratio or share real, or could it be privacy noise, or chance in how rows were drawn?
 
-See docs/specification.md, intervals and verdicts.
-
-A ratio r is tested by the weighted sum A − r·B, whose interval is computed as for any question. The interval
-of the ratio holds all r for which that interval contains 0 (Fieller's principle, docs/proofs/ratio.md).
+Post-processing, no budget. See docs/specification.md, intervals and verdicts.
 """
 
 from __future__ import annotations
@@ -46,7 +43,11 @@ from dpxplain.privacy.population_intervals import (
     sum_ends,
 )
 
-# -- Assess question ---------------------------------------------------------------------------------------
+# -- Questions ---------------------------------------------------------------------------------------------
+#
+# A ratio r is tested by the weighted sum A − r·B, whose interval is computed as for any question. The
+# interval of the ratio holds all r for which that interval contains 0 (Fieller's principle,
+# docs/proofs/ratio.md).
 
 
 @dataclass(frozen=True)
@@ -251,11 +252,10 @@ def _edge(start: float, direction: float, is_out: Callable[[float], bool]) -> fl
     return outer
 
 
-# -- Assess population -------------------------------------------------------------------------------------
+# -- Population --------------------------------------------------------------------------------------------
 #
-# Phase 2 for the population: what a released answer says beyond the rows that it was computed from.
-#
-# Post-processing, no budget. docs/proofs/population.md states the assumptions about how the rows were drawn.
+# What a released answer says beyond the rows that it was computed from. docs/proofs/population.md states the
+# assumptions about how the rows were drawn.
 
 _KNOWN_TOTAL = 100.0  # rows; the size of a smaller table is not known well enough to be taken as fixed
 

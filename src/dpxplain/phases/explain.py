@@ -1,7 +1,7 @@
-"""Mechanisms that score influences and release some or all of the scores: one-shot and vector.
+"""Phase 3: plans an explanation by the mechanism asked for or the best one, or for a wanted precision.
 
-One-shot is the paper's: select, measure, bound the ranks. Vector releases all influences at once
-(docs/specification.md, mechanisms).
+Three mechanisms plan the same explanation from public quantities (docs/specification.md, section 6). Two of
+them, here, score influences; the third reads a prepared answer (`explain_marginals.py`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ from dpxplain.privacy.mechanisms.samplers import FamilyScores
 from dpxplain.privacy.mechanisms.vector import VectorPlan, release_vector
 from dpxplain.privacy.sensitivity import SCORE_GRID, SCORE_SLACK, family_sensitivity, influence_sensitivity
 
-# -- Explain scored ----------------------------------------------------------------------------------------
+# -- Scored mechanisms -------------------------------------------------------------------------------------
+#
+# One-shot is the paper's: select, measure, bound the ranks. Vector releases all influences at once
+# (docs/specification.md, mechanisms).
 
 _LEAST_SHARE = 1e-6  # of either rank bound: a part that rounds to nothing would not be paid for
 LARGEST_VECTOR = 1_000_000  # every predicate is released, so each needs a noise draw
@@ -353,13 +356,10 @@ def plan_vector(terms: ExplanationTerms) -> VectorExplanation:
     return VectorExplanation(terms, scoring, plan)
 
 
-# -- Explain answer ----------------------------------------------------------------------------------------
+# -- Mechanism and price -----------------------------------------------------------------------------------
 #
-# Phase 3's choices: the mechanism, the ρ for a wanted precision, and the best split of ρ.
-#
-# Three mechanisms plan the same explanation from public quantities (docs/specification.md, section 6). `auto`
-# takes a stored preparation, which is free, or else the mechanism that predicts the narrowest table. Every
-# interval of every mechanism narrows with √ρ, so the price of a wanted width can be found by bisection.
+# `auto` takes a stored preparation, which is free, or else the mechanism that predicts the narrowest table.
+# Every interval of every mechanism narrows with √ρ, so the price of a wanted width can be found by bisection.
 
 MOST_CELLS_UNASKED = 300_000  # a second of noise and inference, 4 MB stored; more only if asked by name
 MECHANISMS = ("one-shot", "vector", "marginals")

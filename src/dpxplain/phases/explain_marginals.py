@@ -1,4 +1,4 @@
-"""Explanations read from a prepared answer: any question, any k, any confidence, at no further cost."""
+"""Explanations and stories read from a prepared answer, at no further cost."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from dpxplain.privacy.marginals.inference import (
     rows_without,
 )
 
-# -- Explain marginals -------------------------------------------------------------------------------------
+# -- Explanations ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -324,11 +324,10 @@ def plan_marginals(terms: ExplanationTerms, stored: StoredPreparation | None) ->
     return MarginalsExplanation(terms, preparation, stored if usable else None)
 
 
-# -- Tell story --------------------------------------------------------------------------------------------
+# -- Stories -----------------------------------------------------------------------------------------------
 #
-# Breaks a gap down: the condition estimated to explain most, within its rows the next, and what remains.
-#
-# A story is read from stored marginals of single conditions, pairs and triples at no cost. Otherwise, one
+# A story breaks a gap down: the condition estimated to explain most, within its rows the next, and what
+# remains. It is read from stored marginals of single conditions, pairs and triples at no cost. Otherwise, one
 # preparation of all of them is paid for, and reserved in full before data are read (docs/proofs/story.md).
 
 MOST_LEVELS = 3
@@ -425,19 +424,19 @@ class StoryPlan:
             dataset.check_data()
             # Levels may share an entry, whose price was paid once.
             entries = tuple({part.entry.id: part.entry for part in self.stored}.values())
-            return self._told([part.release for part in self.stored], entries, free=True)
+            return self._released_story([part.release for part in self.stored], entries, free=True)
         preparation = self.preparation
         assert preparation is not None
         assert request is not None
 
-        def tell(prepared: Released[PreparedRelease]) -> ReleasedStory:
+        def show_story(prepared: Released[PreparedRelease]) -> ReleasedStory:
             levels = self._levels(preparation.family, prepared.value)
-            return self._told(levels, (prepared.entry,), prepared.free)
+            return self._released_story(levels, (prepared.entry,), prepared.free)
 
         look = ("story", len(self.terms.contrast.groups))
-        return dataset.find_or_measure(preparation, request, tell, look, found)
+        return dataset.find_or_measure(preparation, request, show_story, look, found)
 
-    def _told(
+    def _released_story(
         self, levels: Sequence[PreparedRelease], entries: tuple[Entry, ...], free: bool
     ) -> ReleasedStory:
         gap, lines = self.read(levels)

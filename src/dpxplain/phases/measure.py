@@ -1,7 +1,6 @@
-"""Measures data quality: private counts of the rows that are NULL, capped or left out.
+"""Measures data quality, histograms from which bounds are chosen, and the values of a column.
 
-Measured once and stored. Every later answer then says how much of the data its declarations touch. The
-sensitivities are proved in docs/proofs/quality.md.
+Each is measured once, with privacy, and stored. Everything read from it later is free.
 """
 
 from __future__ import annotations
@@ -42,9 +41,12 @@ from dpxplain.privacy.mechanisms.noise import add_gaussian
 from dpxplain.privacy.mechanisms.threshold import threshold_for, values_above
 from dpxplain.privacy.sensitivity import count_sensitivity, fit_sensitivity
 
-# -- Measure quality ---------------------------------------------------------------------------------------
-
 _UNITS_SHARE = 0.1  # of ρ; one unit changes its own count by 1, but counts of rows by up to max_rows
+
+# -- Quality -----------------------------------------------------------------------------------------------
+#
+# Private counts of the rows that are NULL, capped or left out. Every later answer then says how much of the
+# data its declarations touch. The sensitivities are proved in docs/proofs/quality.md.
 
 
 @dataclass(frozen=True)
@@ -237,14 +239,11 @@ def _by_category(
     }
 
 
-# -- Tune bounds -------------------------------------------------------------------------------------------
+# -- Tuning ------------------------------------------------------------------------------------------------
 #
 # Private histograms from which the bounds of columns and max_rows are chosen (docs/proofs/tuning.md).
-#
-# Measured once and stored; every proposal is read from them at no further cost.
 
 TUNING = "tune"
-_UNITS_SHARE = 0.1  # of ρ; one unit changes its own count by 1, but counts of rows by up to max_rows
 
 
 @dataclass(frozen=True)
@@ -334,7 +333,7 @@ class TuningPlan:
 def plan_tuning(schema: Schema, rho: float, columns: Sequence[str] = ()) -> TuningPlan:
     """Splits ρ, or refuses what cannot be tuned; reads no data. By default for all columns with bounds."""
     rho = check_rho(rho)
-    chosen = _named(schema, columns) or _bounded(schema)
+    chosen = _named_columns(schema, columns) or _bounded_columns(schema)
     has_units = bool(tuned_sizes(schema))
     if not chosen and not has_units:
         raise BadRequest(
@@ -350,7 +349,7 @@ def plan_tuning(schema: Schema, rho: float, columns: Sequence[str] = ()) -> Tuni
     return plan
 
 
-def _bounded(schema: Schema) -> tuple[str, ...]:
+def _bounded_columns(schema: Schema) -> tuple[str, ...]:
     """The numeric columns whose bounds may become narrower.
 
     Expressions are left out, because their bounds follow from other columns.
@@ -362,7 +361,7 @@ def _bounded(schema: Schema) -> tuple[str, ...]:
     )
 
 
-def _named(schema: Schema, columns: Sequence[str]) -> tuple[str, ...]:
+def _named_columns(schema: Schema, columns: Sequence[str]) -> tuple[str, ...]:
     """The columns asked for, in the order of the schema: one release for any order."""
     is_list = isinstance(columns, Sequence) and not isinstance(columns, str)
     if not is_list or not all(isinstance(name, str) for name in columns):
@@ -399,12 +398,11 @@ def _check_column(schema: Schema, name: str) -> None:
         )
 
 
-# -- Discover values ---------------------------------------------------------------------------------------
+# -- Discovery ---------------------------------------------------------------------------------------------
 #
-# Private discovery of a column's values: those that enough privacy units have (docs/proofs/discovery.md).
-#
-# A column is discovered once for each version of the data; afterwards its values are part of the schema. The
-# declared δ bounds what all discoveries spend together; the ledger checks it when it charges.
+# Finds those values of a column that enough privacy units have (docs/proofs/discovery.md). A column is
+# discovered once for each version of the data; afterwards its values are part of the schema. The declared
+# δ bounds what all discoveries spend together; the ledger checks it when it charges.
 
 DISCOVERY = "discover"
 
@@ -434,7 +432,9 @@ class DiscoveryPlan:
         return threshold_for(self.changes, self.rho, self.delta).scale
 
     def key(self, dataset: OpenDataset) -> str:
-        return _latest(self.schema, self.column, dataset.ledger, getattr(dataset.noise, "seed", None))[0]
+        return _latest_discovery(
+            self.schema, self.column, dataset.ledger, getattr(dataset.noise, "seed", None)
+        )[0]
 
     @property
     def shape(self) -> Hashable:
@@ -556,10 +556,12 @@ def with_discovered(schema: Schema, ledger: LedgerView, seed: int | None = None)
 
 def known_values(schema: Schema, column: str, ledger: LedgerView, seed: int | None = None) -> tuple[str, ...]:
     """The values that a discovery of the column found; empty if none has found any."""
-    return _latest(schema, column, ledger, seed)[1]
+    return _latest_discovery(schema, column, ledger, seed)[1]
 
 
-def _latest(schema: Schema, column: str, ledger: LedgerView, seed: int | None) -> tuple[str, tuple[str, ...]]:
+def _latest_discovery(
+    schema: Schema, column: str, ledger: LedgerView, seed: int | None
+) -> tuple[str, tuple[str, ...]]:
     """The key and values of the discovery that found some; or else the key of the next attempt.
 
     The ledger releases at most one discovery per key, so everybody has the same values. Each attempt is made

@@ -42,8 +42,6 @@ from dpxplain.privacy.marginals.forecast import split_rho
 from dpxplain.privacy.mechanisms.noise import add_gaussian
 from dpxplain.privacy.sensitivity import count_sensitivity, mean_sum_sensitivity, sum_sensitivity
 
-# -- Prepare answer ----------------------------------------------------------------------------------------
-
 MOST_CELLS = 2_000_000  # every cell is released, occupied or not
 _MOST_CHOICES = 32  # of a family that a stored preparation is compared with
 

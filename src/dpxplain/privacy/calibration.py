@@ -1,7 +1,7 @@
-"""The normal distribution function and its quantiles, to the precision of a float.
+"""Noise scales and expected errors, from public sensitivities and budgets (zCDP).
 
-From Python's standard library: SciPy gives the same numbers, but importing it takes longer than most
-commands run.
+These formulas plan and predict. OpenDP's privacy map decides what a release costs. The mechanisms check it
+against the plan when they run.
 """
 
 from __future__ import annotations
@@ -13,6 +13,11 @@ from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+# -- The normal distribution -------------------------------------------------------------------------------
+#
+# From Python's standard library: SciPy gives the same numbers, but importing it takes longer than most
+# commands run.
 
 _STANDARD = NormalDist()
 
@@ -44,12 +49,7 @@ normal_quantiles: Callable[[ArrayLike], NDArray[np.float64]] = np.vectorize(
 )
 
 
-# -- Noise scales ------------------------------------------------------------------------------------------
-#
-# Noise scales from sensitivities and budgets (zCDP).
-#
-# These formulas plan and predict. OpenDP's privacy map decides what a release costs. The mechanisms check it
-# against the plan when they run.
+# -- Noise scales and errors -------------------------------------------------------------------------------
 
 LARGEST_SCALE = 2.0**50
 """The largest noise scale, in lattice units. It is far inside the 64-bit range. OpenDP saturates at the ends

@@ -1,4 +1,8 @@
-"""Confidence intervals of released answers, weighted sums of them, shares, variances and quantiles."""
+"""Confidence intervals of released answers: averages, weighted sums, shares, variances and quantiles.
+
+Post-processing: reads no data and spends no budget. Definitions: docs/specification.md, intervals and
+verdicts.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +29,11 @@ Interval = tuple[float, float]
 _Ends = tuple[FloatArray, FloatArray]
 Loadings = tuple[tuple[Hashable, float], ...]
 """Independent standard Gaussians, each with the factor by which a released value carries it."""
+
+# -- Averages and weighted sums ----------------------------------------------------------------------------
+#
+# The intervals cover privacy noise only, not sampling. Measured coverage of every method:
+# docs/interval-coverage.md.
 
 METHODS = ("mover", "fieller", "image", "bootstrap")
 DEFAULT_METHOD = "mover"
@@ -379,9 +388,8 @@ _RULES = {"mover": _mover, "fieller": _fieller, "image": _image, "bootstrap": _b
 
 # -- Shares, variances and quantiles -----------------------------------------------------------------------
 #
-# Intervals of shares, variances and quantiles from noisy counts, sums and histograms. Post-processing.
-#
-# They hold for groups of any size. Proof for shares: docs/proofs/quality.md.
+# These intervals, from noisy counts, sums and histograms, hold for groups of any size. Proof for shares:
+# docs/proofs/quality.md.
 
 _OF_COUNT = 0.9  # the count's share of the error probability; the total is known far better
 _FEWEST, _MOST = 64, 1024  # bins

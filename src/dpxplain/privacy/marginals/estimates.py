@@ -1,4 +1,9 @@
-"""Estimates from released marginals, provable ranges around them, and the gradients of influences in them."""
+"""Group totals and cells estimated from released marginals, and what they say about influences: provable
+ranges and first-order intervals.
+
+Pure maths on released values and their noise scales (docs/proofs/marginals.md). Arrays may carry leading
+axes of repeated releases; their last axes are group and predicate.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +20,7 @@ from dpxplain.privacy.calibration import normal_quantile
 
 # -- Estimates ---------------------------------------------------------------------------------------------
 #
-# Best linear estimates from released marginals: group totals and consistent cells, with exact covariances.
-#
-# Pure maths on released values and their noise scales (docs/proofs/marginals.md, section 2). Arrays may carry
-# leading axes of repeated releases; their last axes are group and predicate.
+# Best linear estimates of group totals and consistent cells, with exact covariances (section 2 of the proof).
 
 Kind = Literal["count", "sum", "avg"]
 UnionOfCells = tuple[int, Sequence[int]]  # a subset and the cells of it that a predicate joins
@@ -117,10 +119,10 @@ class Layout:
         """The sums over each predicate's cells, of an array whose last axis is the cells of all subsets."""
         if self.size == len(self.columns) and np.all(self.joined == 1.0):
             return cells[..., self.columns]
-        some = self.joined > 0.0  # `reduceat` has no empty sums
-        starts = (np.cumsum(self.joined) - self.joined).astype(np.int64)[some]
+        nonempty = self.joined > 0.0  # `reduceat` has no empty sums
+        starts = (np.cumsum(self.joined) - self.joined).astype(np.int64)[nonempty]
         sums = np.zeros((*cells.shape[:-1], self.size))
-        sums[..., some] = np.add.reduceat(cells[..., self.columns], starts, axis=-1)
+        sums[..., nonempty] = np.add.reduceat(cells[..., self.columns], starts, axis=-1)
         return sums
 
 
@@ -228,13 +230,12 @@ def _measure(
     return CellEstimates(total, variance, cell, noise, layout)
 
 
-# -- Boxes -------------------------------------------------------------------------------------------------
+# -- Provable ranges ---------------------------------------------------------------------------------------
 #
-# Provable ranges of influences, by interval arithmetic on simultaneous boxes around all released parts.
-#
-# The boxes contain rows and sums of all groups, with and without every predicate, at once. They give the
-# interval where the first-order one is not trusted, and bound the effect of the minimum and maximum in the
-# definition of influence (docs/proofs/marginals.md, sections 4 and 5).
+# By interval arithmetic on simultaneous boxes around all released parts. The boxes contain rows and sums of
+# all groups, with and without every predicate, at once. They give the interval where the first-order one is
+# not trusted, and bound the effect of the minimum and maximum in the definition of influence
+# (docs/proofs/marginals.md, sections 4 and 5).
 
 Ends = tuple[FloatArray, FloatArray]
 
@@ -411,12 +412,11 @@ def _weighted(ends: Ends, weights: FloatArray) -> Ends:
     return np.minimum(at_low, at_high).sum(axis=-2), np.maximum(at_low, at_high).sum(axis=-2)
 
 
-# -- Gradients ---------------------------------------------------------------------------------------------
+# -- First-order intervals ---------------------------------------------------------------------------------
 #
-# First-order inference: plug-in influences, their gradients, and the exact covariances of their parts.
-#
-# An interval is the range of the influence within z standard errors of the estimates. Unlike a symmetric
-# interval it follows the curvature of the influence (docs/proofs/marginals.md, section 3).
+# Plug-in influences, their gradients, and the exact covariances of their parts. An interval is the range
+# of the influence within z standard errors of the estimates. Unlike a symmetric interval it follows the
+# curvature of the influence (docs/proofs/marginals.md, section 3).
 
 # How much the gradient may turn, in units of the noise, between the estimate and z standard errors away.
 STEADY_COSINE = 0.8

@@ -1,4 +1,4 @@
-"""The sources of randomness, and Gaussian noise on whole numbers drawn from them."""
+"""Draws noise for releases: sources of randomness, the check of what a draw costs, and Gaussian noise."""
 
 from __future__ import annotations
 
@@ -29,11 +29,9 @@ from dpxplain.privacy.mechanisms.samplers import (
 
 # -- Sources of randomness ---------------------------------------------------------------------------------
 #
-# The sources of randomness.
-#
 # `VectorisedNoise` and `OpenDPNoise` draw from the same exact discrete laws on cryptographic generators, the
 # first many times faster. `SeededNoise` is for experiments that must be repeatable; its results are marked as
-# not private. `RehearsalNoise` replaces noise when a plan is tried without data.
+# NOT private. `RehearsalNoise` replaces noise when a plan is tried without data.
 
 Values = NDArray[np.int64]
 
@@ -96,7 +94,7 @@ class SeededNoise:
         self._seeded = np.random.default_rng(seed)
 
     def gaussian(self, measurement: Any, values: Values, scale: float) -> Values:
-        # The lattice is fine (see gaussian.py), so a rounded Gaussian stands in for the discrete one.
+        # The lattice is fine (see `add_gaussian`), so a rounded Gaussian stands in for the discrete one.
         return saturating_sum(values, np.rint(self._seeded.normal(0.0, scale, len(values))).astype(np.int64))
 
     def top_k(self, measurement: Any, family: FamilyScores, k: int, scale: float) -> list[int]:
@@ -128,6 +126,9 @@ _REHEARSED = np.array([0.75, -0.5, 1.25, -1.5])  # counts above and below 0
 def private_noise(kind: NoiseKind) -> NoiseSource:
     """The source that a schema's `[privacy] noise` names."""
     return OpenDPNoise() if kind == "opendp" else VectorisedNoise()
+
+
+# -- Authorised draws --------------------------------------------------------------------------------------
 
 
 def draw_gaussian(noise: NoiseSource, measurement: Any, values: Values, scale: float) -> Values:
@@ -171,11 +172,10 @@ def authorise(
 
 # -- Gaussian noise ----------------------------------------------------------------------------------------
 #
-# Gaussian noise on whole numbers: counts, fixed-point sums and influence scores.
-#
-# Values are refined to a lattice much finer than the noise before discrete Gaussian noise is added.
-# The cost is the same, and Gaussian intervals then hold as if the noise were continuous; on bare integers
-# with σ = 0.5 a 95% interval would cover only 79%. Proof: docs/proofs/gaussian.md.
+# On whole numbers: counts, fixed-point sums and influence scores. They are refined to a lattice much finer
+# than the noise before discrete Gaussian noise is added. The cost is the same, and Gaussian intervals then
+# hold as if the noise were continuous; on bare integers with σ = 0.5 a 95% interval would cover only 79%.
+# Proof: docs/proofs/gaussian.md.
 
 _FINENESS = 2**16  # lattice points per σ, at least
 _LARGEST = 2**62  # clamping never raises a sensitivity, and keeps every draw inside 64 bits

@@ -19,11 +19,10 @@ from dpxplain.privacy.mechanisms.samplers import FamilyScores
 
 # -- Selection ---------------------------------------------------------------------------------------------
 #
-# Private selection of the k highest scores (docs/specification.md, one-shot).
-#
 # Adding Gumbel noise to every score and taking the k highest is the same as k exponential mechanisms, each
-# on the scores that are left. The noise source decides how to draw: our race takes a time that does not
-# depend on the scores; with `noise = "opendp"` OpenDP chooses, in buckets. Proof: docs/proofs/top-k.md.
+# on the scores that are left (docs/specification.md, one-shot). The noise source decides how to draw: our
+# race takes a time that does not depend on the scores; with `noise = "opendp"` OpenDP chooses, in buckets.
+# Proof: docs/proofs/top-k.md.
 
 
 @sealed
@@ -83,16 +82,14 @@ def _exponential(scale: float) -> Any:
 
 # -- Bounds of ranks ---------------------------------------------------------------------------------------
 #
-# Private bounds of a predicate's rank by noisy binary search (paper, RankBound).
+# Noisy binary search (paper, RankBound). Each probe compares the predicate's score with the t-th highest
+# one; both move by at most Δ when one row is added or removed, so their difference moves by at most 2Δ.
+# Each search makes N = ⌊log2 |P|⌋ probes (docs/proofs/rank-bounds.md).
 #
-# Each probe compares the predicate's score with the t-th highest one; both move by at most Δ when one row is
-# added or removed, so their difference moves by at most 2Δ. Each search makes N = ⌊log2 |P|⌋ probes
-# (docs/proofs/rank-bounds.md).
-#
-# Where the sensitivity of an influence is unknown, the same search uses distances in rows: how many rows must
-# change before the predicate may no longer be ahead of position t, or 0 if it is not ahead. Their sensitivity
-# is 1 for every influence (docs/proofs/custom-influence.md). Positions are ranks, or gaps between public
-# thresholds.
+# Where the sensitivity of an influence is unknown, the same search uses distances in rows: how many rows
+# must change before the predicate may no longer be ahead of position t, or 0 if it is not ahead. Their
+# sensitivity is 1 for every influence (docs/proofs/custom-influence.md). Positions are ranks, or gaps
+# between public thresholds.
 
 _LARGEST = 2**60  # far above any score: 2^20 for each row that a predicate can move
 LOWER_SHARE = 0.1  # the paper's η: the upper bound says more, so it gets the larger share

@@ -1,5 +1,5 @@
-"""Exact samplers on random bits of the operating system: discrete Gaussian, discrete Laplace and the k
-highest scores after Gumbel noise.
+"""Exact samplers on random bits of the operating system: discrete Gaussian noise, and the k highest scores
+after Gumbel noise.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from dpxplain.privacy.calibration import LARGEST_SCALE
 
 # -- Random numbers ----------------------------------------------------------------------------------------
 #
-# Exact random numbers from the operating system: uniform integers, coins that show heads with probability
-# e^-x, and geometric numbers.
+# Uniform integers, coins that show heads with probability e^-x, and geometric numbers.
 #
 # A uniform real number is known by its first bits. Floats decide where their error cannot matter; otherwise
 # more bits are drawn and compared with certified bounds of e^-x. Proof: docs/proofs/discrete-gaussian.md.
@@ -200,9 +199,7 @@ def _series(argument: int, width: int) -> tuple[int, int]:
     return max(total - slack, 0), total + slack
 
 
-# -- Discrete Gaussian and Laplace -------------------------------------------------------------------------
-#
-# Exact samples of the discrete Gaussian law, many at a time.
+# -- Discrete Gaussian -------------------------------------------------------------------------------------
 #
 # The rejection sampler of Canonne, Kamath and Steinke (2020) over arrays. A candidate has a sign and the
 # magnitude u + v·width, with u uniform below `width` and v geometric; a coin keeps it or not. The samplers
@@ -313,11 +310,10 @@ def saturating_sum(values: NDArray[np.int64], noise: Integers) -> NDArray[np.int
 
 # -- Scores ------------------------------------------------------------------------------------------------
 #
-# The integer scores of a whole family of predicates, stored sparsely.
-#
-# A predicate that no row of the question's groups satisfies is idle: its influence is 0 whatever the
-# question. A family whose declared cells fit in memory lists every predicate as active, so that no running
-# time depends on how many are. For larger families only the active predicates are stored.
+# The integer scores of a whole family of predicates, stored sparsely. A predicate that no row of the
+# question's groups satisfies is idle: its influence is 0 whatever the question. A family whose declared cells
+# fit in memory lists every predicate as active, so that no running time depends on how many are. For larger
+# families only the active predicates are stored.
 
 _LARGEST = 2**52  # up to here float64 holds every whole number and its half
 
