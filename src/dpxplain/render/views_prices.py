@@ -1,4 +1,4 @@
-"""Views of previews, preparations, data quality, discoveries and tunings: prices, and what they buy."""
+"""Views of previews, preparations, data quality, discoveries, tunings and, for the curator, true values."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ from dpxplain.results.quality import (
 from dpxplain.words import numbers, prices
 from dpxplain.words.sentences import CURATOR_ONLY, EACH_INTERVAL, NOT_PRIVATE
 
-_VAGUE = 0.05  # a share that may be larger than this is not known to be small
-_ANY = "for any groups, weights, k and confidence, as often as you like"
+# -- Queries and explanations ------------------------------------------------------------------------------
 
 
 @view.register
@@ -72,17 +71,6 @@ def _margins(preview: QueryPreview) -> list[tuple[str, str]]:
     if preview.margin is not None:
         return [("any", f"± {numbers.number(preview.margin)}")]
     return [(f"{size:,}", f"± {numbers.number(margin)}") for size, margin in preview.margin_by_group_size]
-
-
-def _shown_conditions(k: int, size: int) -> str:
-    """Which conditions a table of k lines has.
-
-    >>> _shown_conditions(5, 10), _shown_conditions(1, 10), _shown_conditions(10, 10)
-    ('The 5 most influential of 10 conditions', 'The most influential of 10 conditions', 'All 10 conditions')
-    """
-    if k >= size:
-        return "The only condition" if size == 1 else f"All {numbers.counted(size, 'condition')}"
-    return f"The {'' if k == 1 else f'{k:,} '}most influential of {numbers.counted(size, 'condition')}"
 
 
 @view.register
@@ -142,6 +130,22 @@ def of_custom_preview(preview: CustomPreview, most: int = MOST_ROWS) -> View:
     )
 
 
+def _shown_conditions(k: int, size: int) -> str:
+    """Which conditions a table of k lines has.
+
+    >>> _shown_conditions(5, 10), _shown_conditions(1, 10), _shown_conditions(10, 10)
+    ('The 5 most influential of 10 conditions', 'The most influential of 10 conditions', 'All 10 conditions')
+    """
+    if k >= size:
+        return "The only condition" if size == 1 else f"All {numbers.counted(size, 'condition')}"
+    return f"The {'' if k == 1 else f'{k:,} '}most influential of {numbers.counted(size, 'condition')}"
+
+
+# -- Preparations ------------------------------------------------------------------------------------------
+
+_ANY = "for any groups, weights, k and confidence, as often as you like"
+
+
 @view.register
 def of_preparation_preview(preview: PreparationPreview, most: int = MOST_ROWS) -> View:
     return View(
@@ -179,6 +183,11 @@ def _bought(plan: Preparation, title: str, confidence: float = 0.95) -> TextGrid
     if plan.total_scale is not None:
         rows.append((f"noise in a cell's sum ({level})", f"± {numbers.number(reach * plan.total_scale)}"))
     return TextGrid((TextColumn(title), TextColumn("", "right")), tuple(rows))
+
+
+# -- Data quality ------------------------------------------------------------------------------------------
+
+_VAGUE = 0.05  # a share that may be larger than this is not known to be small
 
 
 @view.register
@@ -248,6 +257,17 @@ def _nothing_to_report(quality: Quality, reported: set[str]) -> tuple[str, ...]:
 
 
 @view.register
+def of_quality_preview(preview: QualityPreview, most: int = MOST_ROWS) -> View:
+    return View(
+        title="Preview of data quality: nothing is spent",
+        lead=(*prices.price(preview.price), prices.expected_count(preview.margin, preview.confidence)),
+    )
+
+
+# -- Discovery ---------------------------------------------------------------------------------------------
+
+
+@view.register
 def of_discovery(discovery: Discovery, most: int = MOST_ROWS) -> View:
     rows = discovery.rows[:most]
     number = f"{len(discovery.rows):,} value{'' if len(discovery.rows) == 1 else 's'}"
@@ -287,12 +307,7 @@ def of_discovery_preview(preview: DiscoveryPreview, most: int = MOST_ROWS) -> Vi
     )
 
 
-@view.register
-def of_quality_preview(preview: QualityPreview, most: int = MOST_ROWS) -> View:
-    return View(
-        title="Preview of data quality: nothing is spent",
-        lead=(*prices.price(preview.price), prices.expected_count(preview.margin, preview.confidence)),
-    )
+# -- Tuning ------------------------------------------------------------------------------------------------
 
 
 @view.register
@@ -382,7 +397,7 @@ def of_tuning_preview(preview: TuningPreview, most: int = MOST_ROWS) -> View:
 
 # -- True values -------------------------------------------------------------------------------------------
 #
-# The curator's view of true values beside released ones: tables of texts.
+# For the curator: true values stand beside the released ones.
 
 # Left out of an explanation's truth, because another column already says the same.
 _LEFT_OUT = (
@@ -439,12 +454,13 @@ def _tells_gap(record: Record) -> bool:
 
 def _gap_cells(record: Record) -> dict[str, Cell]:
     low, high, true, covered = (record[name] for name in _GAPS)
-    known = low is not None
+    is_known = low is not None
     return {
         "predicate": _cell(record["predicate"]),
-        "without them": Cell(numbers.interval(low, high) if known else "unknown", "right"),
+        "without them": Cell(numbers.interval(low, high) if is_known else "unknown", "right"),
         "true value without them": Cell(
-            "no rows left" if true is None else numbers.number(true, high - low if known else None), "right"
+            "no rows left" if true is None else numbers.number(true, high - low if is_known else None),
+            "right",
         ),
         "covered": _covered(covered),
     }

@@ -1,4 +1,6 @@
-"""The free part of a question: what was asked about released groups, and what their values say."""
+"""The free part of a question: what was asked about released groups, what their values say, and the requests
+that ask the same again.
+"""
 
 from __future__ import annotations
 
@@ -241,7 +243,7 @@ class AskedQuestion(ABC, Frozen, Charted):
 
 # -- Requests ----------------------------------------------------------------------------------------------
 #
-# Requests as plain JSON, for the history and the server: sending the JSON asks the same again.
+# Plain JSON, for the history and the server: sending the JSON asks the same again.
 
 Body = dict[str, Any]
 

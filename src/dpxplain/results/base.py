@@ -1,4 +1,6 @@
-"""What results share: released rows, and the curator's access to true values."""
+"""What all results share: released rows, planned requests, prices in ρ or ε, checked arguments, and the
+curator's access to true values.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from dpxplain.privacy.accounting import epsilon as epsilon_of
 from dpxplain.privacy.accounting import rho_for_epsilon
 from dpxplain.words.prices import epsilon_at, rho_and_epsilon
 
-# -- Base --------------------------------------------------------------------------------------------------
+# -- Released rows -----------------------------------------------------------------------------------------
 
 Row = TypeVar("Row")
 
@@ -51,6 +53,61 @@ class ReleasedRows(Tabular, Generic[R, Row]):
 
     def __len__(self) -> int:
         return len(self.rows)
+
+
+# -- Planned requests --------------------------------------------------------------------------------------
+
+Result = TypeVar("Result")
+
+
+class Planned(Frozen, ABC, Generic[R, Result]):
+    """A request that is planned and priced, and not yet paid for; `find` and `run` return its result.
+
+    A stored release is looked up once.
+    """
+
+    plan: ReleasePlan[R]
+
+    def __init__(self, plan: ReleasePlan[R], request: Request, dataset: OpenDataset) -> None:
+        self.plan = plan
+        self.request = request
+        self._dataset = dataset
+        self._lookup = Lookup(dataset, self._find)
+
+    @property
+    def key(self) -> str:
+        """Identity of the request."""
+        return self.plan.key(self._dataset)
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether it would cost nothing, because the identical request is released already."""
+        return self._lookup.find() is not None
+
+    def find(self) -> Result | None:
+        """The stored result, if the identical request was made before. Free."""
+        stored = self._lookup.find()
+        return None if stored is None else self.show(stored)
+
+    def run(self, dataset: OpenDataset | None = None) -> Result:
+        """Finds the stored result or measures it, in the planned data set or the same caller's view of it."""
+        dataset = (dataset or self._dataset).joining(self._dataset.schema.joined)
+        return dataset.find_or_measure(self.plan, self.request, self.show, self.look, self._lookup.found)
+
+    @property
+    def look(self) -> Hashable:
+        """What the result depends on besides the plan."""
+        return None
+
+    def _find(self) -> Released[R] | None:
+        return self._dataset.find(self.plan)
+
+    @abstractmethod
+    def show(self, released: Released[R]) -> Result:
+        """The result that a release is shown as."""
+
+
+# -- True values -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -99,65 +156,9 @@ def require_curator(dataset: object) -> TruthTeller:
     )
 
 
-# -- Argument errors ---------------------------------------------------------------------------------------
+# -- Prices ------------------------------------------------------------------------------------------------
 #
-# Errors with a remedy for arguments that a public function does not take, or that are missing.
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-_EPSILONS = ("eps", "ε")  # too short to be recognised by their letters
-
-
-def checked_arguments(function: Callable[P, T]) -> Callable[P, T]:
-    """Decorator: wrong arguments raise BadRequest with a remedy instead of Python's TypeError."""
-    signature = inspect.signature(function)
-
-    @wraps(function)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            signature.bind(*args, **kwargs)
-        except TypeError:
-            raise _misuse(function.__name__, signature, args, kwargs) from None
-        return function(*args, **kwargs)
-
-    return checked
-
-
-def _misuse(
-    name: str, signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> BadRequest:
-    parameters = {n: p for n, p in signature.parameters.items() if n != "self"}
-    by_place = args[1:] if "self" in signature.parameters else args
-    positional = [n for n, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
-    for keyword in kwargs:
-        if keyword not in parameters:
-            meant = "epsilon" if keyword in _EPSILONS else keyword
-            listed = f"It takes {', '.join(parameters)}."
-            return BadRequest(
-                f"{name} takes no argument {keyword!r}.", remedy=did_you_mean(meant, parameters) or listed
-            )
-    if len(by_place) > len(positional):
-        keyword_only = ", ".join(n for n in parameters if n not in positional)
-        return BadRequest(
-            f"{name} takes at most {len(positional)} positional arguments, not {len(by_place)}.",
-            remedy=f"Write the others as name=value: {keyword_only}."
-            if keyword_only
-            else "Leave the others out.",
-        )
-    twice = [n for n in positional[: len(by_place)] if n in kwargs]
-    if twice:
-        return BadRequest(f"{name} was given {twice[0]} twice.", remedy="Give it once.")
-    required = [n for n, p in parameters.items() if p.default is p.empty]
-    missing = [n for n in required if n not in kwargs and n not in positional[: len(by_place)]]
-    return BadRequest(
-        f"{name} needs {' and '.join(missing)}.", remedy=f"Write {name}({', '.join(required)})."
-    )
-
-
-# -- Asked price -------------------------------------------------------------------------------------------
-#
-# The price of a request in ρ, whether it was asked for in ρ or in ε, and usual prices to choose from.
+# A price may be asked for in ρ or in ε; usual prices are there to choose from.
 
 NAMES = ("Rough", "Good", "Sharp")
 """The names of three prices around a usual one. The page has the same (page/src/lib/precision.ts)."""
@@ -226,52 +227,56 @@ def required_rho(price: float | None, name: str, usual: float, dataset: OpenData
     )
 
 
-# -- Planned -----------------------------------------------------------------------------------------------
+# -- Argument errors ---------------------------------------------------------------------------------------
 #
-# What all planned requests have in common: a price, and a stored release that is looked up once.
+# Errors with a remedy for arguments that a public function does not take, or that are missing.
 
-Result = TypeVar("Result")
+P = ParamSpec("P")
+T = TypeVar("T")
+_EPSILONS = ("eps", "ε")  # too short to be recognised by their letters
 
 
-class Planned(Frozen, ABC, Generic[R, Result]):
-    """A request that is planned and priced, and not yet paid for; `find` and `run` return its result."""
+def checked_arguments(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorator: wrong arguments raise BadRequest with a remedy instead of Python's TypeError."""
+    signature = inspect.signature(function)
 
-    plan: ReleasePlan[R]
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError:
+            raise _misuse(function.__name__, signature, args, kwargs) from None
+        return function(*args, **kwargs)
 
-    def __init__(self, plan: ReleasePlan[R], request: Request, dataset: OpenDataset) -> None:
-        self.plan = plan
-        self.request = request
-        self._dataset = dataset
-        self._lookup = Lookup(dataset, self._find)
+    return checked
 
-    @property
-    def key(self) -> str:
-        """Identity of the request."""
-        return self.plan.key(self._dataset)
 
-    @property
-    def is_stored(self) -> bool:
-        """Whether it would cost nothing, because the identical request is released already."""
-        return self._lookup.find() is not None
-
-    def find(self) -> Result | None:
-        """The stored result, if the identical request was made before. Free."""
-        stored = self._lookup.find()
-        return None if stored is None else self.show(stored)
-
-    def run(self, dataset: OpenDataset | None = None) -> Result:
-        """Finds the stored result or measures it, in the planned data set or the same caller's view of it."""
-        dataset = (dataset or self._dataset).joining(self._dataset.schema.joined)
-        return dataset.find_or_measure(self.plan, self.request, self.show, self.look, self._lookup.found)
-
-    @property
-    def look(self) -> Hashable:
-        """What the result depends on besides the plan."""
-        return None
-
-    def _find(self) -> Released[R] | None:
-        return self._dataset.find(self.plan)
-
-    @abstractmethod
-    def show(self, released: Released[R]) -> Result:
-        """The result that a release is shown as."""
+def _misuse(
+    name: str, signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> BadRequest:
+    parameters = {n: p for n, p in signature.parameters.items() if n != "self"}
+    by_place = args[1:] if "self" in signature.parameters else args
+    positional = [n for n, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    for keyword in kwargs:
+        if keyword not in parameters:
+            meant = "epsilon" if keyword in _EPSILONS else keyword
+            listed = f"It takes {', '.join(parameters)}."
+            return BadRequest(
+                f"{name} takes no argument {keyword!r}.", remedy=did_you_mean(meant, parameters) or listed
+            )
+    if len(by_place) > len(positional):
+        keyword_only = ", ".join(n for n in parameters if n not in positional)
+        return BadRequest(
+            f"{name} takes at most {len(positional)} positional arguments, not {len(by_place)}.",
+            remedy=f"Write the others as name=value: {keyword_only}."
+            if keyword_only
+            else "Leave the others out.",
+        )
+    twice = [n for n in positional[: len(by_place)] if n in kwargs]
+    if twice:
+        return BadRequest(f"{name} was given {twice[0]} twice.", remedy="Give it once.")
+    required = [n for n, p in parameters.items() if p.default is p.empty]
+    missing = [n for n in required if n not in kwargs and n not in positional[: len(by_place)]]
+    return BadRequest(
+        f"{name} needs {' and '.join(missing)}.", remedy=f"Write {name}({', '.join(required)})."
+    )

@@ -1,6 +1,7 @@
 """Arithmetic on released answers: `answer["A"] / answer["B"] - 1`, `dpx.log(...)`, `dpx.exp(...)`.
 
-Post-processing: it costs nothing, works across answers, and knows when a released value occurs twice.
+Post-processing: it costs nothing, works across answers, and knows when a released value occurs twice. The
+formulas, HAVING and ORDER BY of a query are computed from released values in the same way.
 """
 
 from __future__ import annotations
@@ -45,12 +46,10 @@ from dpxplain.privacy.formulas import Atom, NoisyFormula, NoisyImage, NoisyPart,
 from dpxplain.privacy.intervals import Interval, Loadings, check_asked_confidence
 from dpxplain.words import numbers
 from dpxplain.words.declarations import shaped_by
-from dpxplain.words.numbers import clean, level
 from dpxplain.words.sentences import NOISE_ONLY, NOT_PRIVATE
 
 # -- Combination -------------------------------------------------------------------------------------------
 
-_LONGEST = 400  # letters of a formula
 _METHOD_NOTES = {
     "image": "Interval by the image method, which is valid for groups of any size.",
     "bootstrap": "Bootstrap interval: approximate. It is too narrow if the noise is large compared with a "
@@ -232,9 +231,6 @@ def exp(value: object) -> Combination:
     return _combined("exp", value)
 
 
-# -- Building ----------------------------------------------------------------------------------------------
-
-
 def _combined(name: ArithmeticOperator, *operands: object) -> Combination:
     combinations = [operand for operand in operands if isinstance(operand, Arithmetic)]
     expressions = []
@@ -271,6 +267,9 @@ def _constant(number: Real) -> Constant[float]:
             "A combination takes finite numbers only.", remedy="Leave out infinities and NaN; use a float."
         )
     return Constant(value)
+
+
+# -- Released values ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -354,7 +353,9 @@ class ReleasedValues:
         return tuple(((*release, group, name), loading) for name, loading in noise)
 
 
-# -- Showing -----------------------------------------------------------------------------------------------
+# -- Formula text ------------------------------------------------------------------------------------------
+
+_LONGEST = 400  # letters of a formula
 
 
 def _names(sources: Sequence[_Source]) -> dict[object, str]:
@@ -384,127 +385,7 @@ def _text(operator: ArithmeticOperator, operands: Sequence[Text]) -> Text:
     return (text if len(text) <= _LONGEST else f"{text[:half]} … {text[-half:]}"), level
 
 
-# -- Computed values ---------------------------------------------------------------------------------------
-#
-# Formulas over the released values of each group, which groups HAVING keeps, and the order of the groups.
-#
-# HAVING also reports the groups for which privacy noise may have decided the outcome.
-
-_COMPARISONS: dict[ComparisonOperator, Callable[[float, float], bool]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-_LISTED = 8  # groups named in a sentence
-
-# A value's estimate and interval, for one group.
-Valued = Callable[[OutputFormula, int], tuple[float, Interval]]
-
-
-@dataclass(frozen=True)
-class JudgedGroup:
-    """One group's outcome under HAVING; `certain` if its intervals leave no doubt about the true values."""
-
-    label: str
-    kept: bool
-    certain: bool
-    index: int
-
-
-@dataclass(frozen=True)
-class Having:
-    """The HAVING condition as SQL, and its outcome for every group that the WHERE does not exclude."""
-
-    condition: str
-    confidence: float
-    groups: tuple[JudgedGroup, ...]
-
-    @property
-    def kept(self) -> tuple[JudgedGroup, ...]:
-        return tuple(group for group in self.groups if group.kept)
-
-    @property
-    def dropped(self) -> tuple[JudgedGroup, ...]:
-        return tuple(group for group in self.groups if not group.kept)
-
-    @property
-    def sentences(self) -> list[str]:
-        """Which groups were left out, and for which groups the true values may decide otherwise."""
-        dropped, count = self.dropped, len(self.groups)
-        all_kept = "the only group kept" if count == 1 else f"all {count} groups kept"
-        left_out = f"{len(dropped)} of {count} groups left out" if dropped else all_kept
-        listed_groups = f": {_listed(dropped)}" if dropped else ""
-        lines = [
-            f"HAVING {clean(self.condition)} compares the noisy values, not the true ones: "
-            f"{left_out}{listed_groups}."
-        ]
-        for unsure, otherwise in ((dropped, "may meet"), (self.kept, "may not meet")):
-            doubtful = [group for group in unsure if not group.certain]
-            if doubtful:
-                state = "left out" if unsure is dropped else "kept"
-                sure = f"(each with its own {level(self.confidence)} interval)"
-                lines.append(
-                    f"Privacy noise may have decided about these groups {sure}. They were {state}, but their "
-                    f"true values {otherwise} the condition: {_listed(doubtful)}."
-                )
-        return lines
-
-
-def judge_having(
-    condition: OutputCondition, text: str, groups: Groups, confidence: float, valued: Valued
-) -> Having:
-    """Judges every group that the WHERE does not exclude; `valued` computes a formula for a group."""
-    judged = []
-    for index in groups.remaining:
-        is_kept, certain = _judge(condition, lambda formula, index=index: valued(formula, index))  # type: ignore[misc]
-        judged.append(JudgedGroup(groups.label(index), is_kept, certain, index))
-    return Having(text, confidence, tuple(judged))
-
-
-def _judge(
-    condition: OutputCondition, valued: Callable[[OutputFormula], tuple[float, Interval]]
-) -> tuple[bool, bool]:
-    """Whether the released values meet the condition, and whether the intervals leave no doubt."""
-    if isinstance(condition, Compared):
-        return _compare(condition, valued)
-    parts = [_judge(part, valued) for part in condition.parts]
-    # AND is decided for certain by one part that certainly fails, OR by one that certainly holds.
-    deciding = isinstance(condition, Some)
-    result = any(held for held, _ in parts) if deciding else all(held for held, _ in parts)
-    return result, (deciding, True) in parts or all(sure for _, sure in parts)
-
-
-def _compare(
-    condition: Compared[OutputFormula], valued: Callable[[OutputFormula], tuple[float, Interval]]
-) -> tuple[bool, bool]:
-    left, right = condition.left, condition.right
-    if isinstance(right, Constant):
-        value, (low, high) = valued(left)
-        constant = right.value
-    else:
-        value, (low, high) = valued(Operation("-", (left, right)))
-        constant = 0.0
-    holds = _holds(value, condition.operator, constant)
-    return holds, _is_certain(low, high, condition.operator, constant)
-
-
-def _holds(value: float, comparison: ComparisonOperator, constant: float) -> bool:
-    return bool(_COMPARISONS[comparison](value, constant))
-
-
-def _is_certain(low: float, high: float, comparison: ComparisonOperator, constant: float) -> bool:
-    """Whether the comparison has one outcome over the whole interval."""
-    if comparison in ("=", "<>"):
-        return constant < low or constant > high or low == high
-    return _holds(low, comparison, constant) == _holds(high, comparison, constant)
-
-
-def _listed(groups: Sequence[JudgedGroup]) -> str:
-    more = f" and {len(groups) - _LISTED} more" if len(groups) > _LISTED else ""
-    return ", ".join(clean(group.label) for group in groups[:_LISTED]) + more
+# -- Values per group --------------------------------------------------------------------------------------
 
 
 class ValueRow(Protocol):
@@ -588,18 +469,6 @@ def rounded(value: float, ends: Interval, digits: int) -> tuple[float, Interval]
     return round(value, digits), (min(low, ends[0]), max(high, ends[1]))
 
 
-def selection(statement: Statement, parts: Sequence[AggregateAnswer], confidence: float) -> Having | None:
-    """The outcome of HAVING on the released values; None without HAVING."""
-    condition = statement.presentation.having
-    if condition is None:
-        return None
-
-    def valued(formula: OutputFormula, group: int) -> tuple[float, Interval]:
-        return FormulaValues(formula, parts).estimated(group)
-
-    return judge_having(condition, statement.having_text, parts[0].groups, confidence, valued)
-
-
 def arrangement(statement: Statement, parts: Sequence[AggregateAnswer], having: Having | None) -> list[int]:
     """The groups to show, in order: HAVING applies first, then ORDER BY and LIMIT."""
     groups = parts[0].groups
@@ -613,3 +482,136 @@ def arrangement(statement: Statement, parts: Sequence[AggregateAnswer], having: 
 
     among = None if having is None else [group.index for group in having.kept]
     return groups.arranged(statement.presentation, values, among)
+
+
+# -- HAVING ------------------------------------------------------------------------------------------------
+#
+# HAVING compares noisy values. It also reports the groups for which privacy noise may have decided the
+# outcome.
+
+_COMPARISONS: dict[ComparisonOperator, Callable[[float, float], bool]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_LISTED = 8  # groups named in a sentence
+# A value's estimate and interval, for one group.
+Valued = Callable[[OutputFormula, int], tuple[float, Interval]]
+
+
+@dataclass(frozen=True)
+class JudgedGroup:
+    """One group's outcome under HAVING; `certain` if its intervals leave no doubt about the true values."""
+
+    label: str
+    kept: bool
+    certain: bool
+    index: int
+
+
+@dataclass(frozen=True)
+class Having:
+    """The HAVING condition as SQL, and its outcome for every group that the WHERE does not exclude."""
+
+    condition: str
+    confidence: float
+    groups: tuple[JudgedGroup, ...]
+
+    @property
+    def kept(self) -> tuple[JudgedGroup, ...]:
+        return tuple(group for group in self.groups if group.kept)
+
+    @property
+    def dropped(self) -> tuple[JudgedGroup, ...]:
+        return tuple(group for group in self.groups if not group.kept)
+
+    @property
+    def sentences(self) -> list[str]:
+        """Which groups were left out, and for which groups the true values may decide otherwise."""
+        dropped, count = self.dropped, len(self.groups)
+        all_kept = "the only group kept" if count == 1 else f"all {count} groups kept"
+        left_out = f"{len(dropped)} of {count} groups left out" if dropped else all_kept
+        listed_groups = f": {_listed(dropped)}" if dropped else ""
+        lines = [
+            f"HAVING {numbers.clean(self.condition)} compares the noisy values, not the true ones: "
+            f"{left_out}{listed_groups}."
+        ]
+        for unsure, otherwise in ((dropped, "may meet"), (self.kept, "may not meet")):
+            doubtful = [group for group in unsure if not group.certain]
+            if doubtful:
+                state = "left out" if unsure is dropped else "kept"
+                sure = f"(each with its own {numbers.level(self.confidence)} interval)"
+                lines.append(
+                    f"Privacy noise may have decided about these groups {sure}. They were {state}, but their "
+                    f"true values {otherwise} the condition: {_listed(doubtful)}."
+                )
+        return lines
+
+
+def selection(statement: Statement, parts: Sequence[AggregateAnswer], confidence: float) -> Having | None:
+    """The outcome of HAVING on the released values; None without HAVING."""
+    condition = statement.presentation.having
+    if condition is None:
+        return None
+
+    def valued(formula: OutputFormula, group: int) -> tuple[float, Interval]:
+        return FormulaValues(formula, parts).estimated(group)
+
+    return judge_having(condition, statement.having_text, parts[0].groups, confidence, valued)
+
+
+def judge_having(
+    condition: OutputCondition, text: str, groups: Groups, confidence: float, valued: Valued
+) -> Having:
+    """Judges every group that the WHERE does not exclude; `valued` computes a formula for a group."""
+    judged = []
+    for index in groups.remaining:
+        is_kept, certain = _judge(condition, lambda formula, index=index: valued(formula, index))  # type: ignore[misc]
+        judged.append(JudgedGroup(groups.label(index), is_kept, certain, index))
+    return Having(text, confidence, tuple(judged))
+
+
+def _judge(
+    condition: OutputCondition, valued: Callable[[OutputFormula], tuple[float, Interval]]
+) -> tuple[bool, bool]:
+    """Whether the released values meet the condition, and whether the intervals leave no doubt."""
+    if isinstance(condition, Compared):
+        return _compare(condition, valued)
+    parts = [_judge(part, valued) for part in condition.parts]
+    # AND is decided for certain by one part that certainly fails, OR by one that certainly holds.
+    deciding = isinstance(condition, Some)
+    result = any(held for held, _ in parts) if deciding else all(held for held, _ in parts)
+    return result, (deciding, True) in parts or all(sure for _, sure in parts)
+
+
+def _compare(
+    condition: Compared[OutputFormula], valued: Callable[[OutputFormula], tuple[float, Interval]]
+) -> tuple[bool, bool]:
+    left, right = condition.left, condition.right
+    if isinstance(right, Constant):
+        value, (low, high) = valued(left)
+        constant = right.value
+    else:
+        value, (low, high) = valued(Operation("-", (left, right)))
+        constant = 0.0
+    holds = _holds(value, condition.operator, constant)
+    return holds, _is_certain(low, high, condition.operator, constant)
+
+
+def _holds(value: float, comparison: ComparisonOperator, constant: float) -> bool:
+    return bool(_COMPARISONS[comparison](value, constant))
+
+
+def _is_certain(low: float, high: float, comparison: ComparisonOperator, constant: float) -> bool:
+    """Whether the comparison has one outcome over the whole interval."""
+    if comparison in ("=", "<>"):
+        return constant < low or constant > high or low == high
+    return _holds(low, comparison, constant) == _holds(high, comparison, constant)
+
+
+def _listed(groups: Sequence[JudgedGroup]) -> str:
+    more = f" and {len(groups) - _LISTED} more" if len(groups) > _LISTED else ""
+    return ", ".join(numbers.clean(group.label) for group in groups[:_LISTED]) + more

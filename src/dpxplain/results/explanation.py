@@ -1,4 +1,4 @@
-"""The result of phase 3: the explanation table, by one of the three mechanisms or by a custom influence."""
+"""The results of phase 3: the explanation table, the table by a custom influence, and the story of a gap."""
 
 from __future__ import annotations
 
@@ -48,7 +48,6 @@ from dpxplain.words.findings import (
     explanation_finding,
     story_finding,
 )
-from dpxplain.words.numbers import rho
 from dpxplain.words.prices import PREPARED, cost
 from dpxplain.words.sentences import (
     GENERAL_USE,
@@ -256,7 +255,7 @@ class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, Explanation
         remaining = None if enough is None else self._remaining()
         if enough is None or remaining is None or enough > remaining:
             return ""
-        return ORDER_PRICE.format(rho=rho(enough))
+        return ORDER_PRICE.format(rho=numbers.rho(enough))
 
     def _remaining(self) -> float | None:
         """The remaining budget; None if it cannot be read, for example without a connection."""
@@ -305,7 +304,7 @@ class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, Explanation
         if self.mechanism != "marginals":
             return cost(self.rho, self.spends, self.free)
         if self.free:
-            return f"{PREPARED} Preparing it cost {rho(self.rho)}."
+            return f"{PREPARED} Preparing it cost {numbers.rho(self.rho)}."
         return f"{cost(self.rho, self.spends)} Every further explanation of this answer is free."
 
     def save(self, path: str | Path) -> Path:
@@ -418,6 +417,9 @@ class PlannedExplanation(Frozen):
         return self.question.sharpened_by(better, released.entry.id)
 
 
+# -- Custom influence --------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class CustomRow:
     """One condition, with intervals for its influence and rank. An infinite end means: nothing is known."""
@@ -509,7 +511,7 @@ def plan_by(
 
 # -- Story -------------------------------------------------------------------------------------------------
 #
-# The story of a gap: a short tree of conditions, and what remains of the gap.
+# A short tree of conditions, and what remains of the gap.
 
 _ANY_RHO = 1e-9  # less than any preparation costs
 
@@ -725,5 +727,5 @@ class PlannedStory(Frozen):
     def run(self, dataset: OpenDataset | None = None) -> Story:
         """Finds or measures what the story needs, and returns the story."""
         dataset = (dataset or self._dataset).joining(self._dataset.schema.joined)
-        told = self.plan.run(dataset, self.request, self._lookup.found)
-        return Story(self.question, self.plan, told, dataset)
+        release = self.plan.run(dataset, self.request, self._lookup.found)
+        return Story(self.question, self.plan, release, dataset)

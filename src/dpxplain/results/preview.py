@@ -1,4 +1,6 @@
-"""Prices before spending: what a request costs and how precise it will be, from public quantities."""
+"""Prices before spending: what a request costs and how precise it will be, from public quantities; and
+preparations, whose previews forecast from released values.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,7 @@ from dpxplain.words.declarations import shaped_by
 from dpxplain.words.prices import preparation_forecast
 from dpxplain.words.sentences import UNMATCHED
 
-# -- Preview -----------------------------------------------------------------------------------------------
-
-_EXAMPLE_SIZES = (100, 1_000, 10_000)
+# -- Price -------------------------------------------------------------------------------------------------
 
 
 class Priced(Protocol):
@@ -74,6 +74,11 @@ class Price:
         if self.free:
             return self.remaining
         return rho_of_units(max(0, spend_units(self.remaining) - spend_units(self.rho)))
+
+
+# -- Queries -----------------------------------------------------------------------------------------------
+
+_EXAMPLE_SIZES = (100, 1_000, 10_000)
 
 
 @dataclass(frozen=True)
@@ -188,6 +193,9 @@ class QueriesPreview(Displayed, Tabular):
 
     def records(self) -> list[Record]:
         return [{"aggregate": name} | record for name, part in self.parts for record in part.records()]
+
+
+# -- Explanations ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -372,9 +380,9 @@ class CustomPreview(Displayed, Tabular):
         ]
 
 
-# -- Prepared ----------------------------------------------------------------------------------------------
+# -- Preparations ------------------------------------------------------------------------------------------
 #
-# The result of preparing an answer, after which explanations of the answer are free.
+# After preparing an answer, explanations of the answer are free.
 
 _CONFIDENCE = 0.95  # of a preview's forecast
 

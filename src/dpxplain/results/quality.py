@@ -1,4 +1,6 @@
-"""Data quality: the shares of rows that are NULL, capped or left out, with intervals. Private."""
+"""How well the declarations fit the data, measured with noise: data quality, the values of a column, and
+proposed bounds. Private.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ from dpxplain.results.base import Planned, ReleasedRows
 from dpxplain.results.preview import Price
 from dpxplain.words import numbers
 
-# -- Quality -----------------------------------------------------------------------------------------------
+# -- Data quality ------------------------------------------------------------------------------------------
+#
+# The shares of rows that are NULL, capped or left out, with intervals.
 
 _NO_GROUP = "in no group"
 

@@ -1,4 +1,4 @@
-"""The result of phase 2: what was asked, whether it is real, and the methods to explain it."""
+"""The result of phase 2: whether a gap or a ratio is real, and the methods to explain it."""
 
 from __future__ import annotations
 
@@ -335,10 +335,10 @@ class Question(AskedQuestion):
         refuse the weights.
         """
         try:
-            found = self._usual.find()
-            if found is None:
+            usual = self._usual.find()
+            if usual is None:
                 return self
-            family, stored = found
+            family, stored = usual
             terms = self._terms(family, ExplanationOptions(k=1, distinct=False), stored.worth)
         except DPXPlainError:
             return self
@@ -448,7 +448,7 @@ def _refuse_mechanism(options: ExplanationOptions) -> None:
 
 # -- Ratio question ----------------------------------------------------------------------------------------
 #
-# A question about a ratio of two groups, or about a group's share of the total; asked by `why_ratio`.
+# The ratio of two groups, or a group's share of the total; asked by `why_ratio`.
 
 
 class RatioQuestion(Question):

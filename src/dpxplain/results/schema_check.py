@@ -1,4 +1,6 @@
-"""How a source fits its schema, as warnings with remedies. For the curator: NOT private."""
+"""How a source fits its schema: exact figures per column, and warnings with remedies and the TOML to change.
+For the curator: NOT private.
+"""
 
 from __future__ import annotations
 
@@ -18,163 +20,112 @@ from dpxplain.model.schema import Privacy, Schema
 from dpxplain.model.schema_fit import ColumnFigures, NumberFigures, SourceFigures, UnitCandidate
 from dpxplain.words.numbers import number
 
-# -- Check suggestions -------------------------------------------------------------------------------------
-#
-# Suggestions of a schema check: the declared value that an undeclared one resembles, and bounds rounded
-# outwards. Both numbers and dates are placed on a number line.
+# -- Schema check ------------------------------------------------------------------------------------------
 
-_LONG_ENOUGH = 4  # codes of three letters differ by one letter on purpose
+SCHEMA_FIT_NOT_PRIVATE = (
+    "NOT PRIVATE: these figures and examples are exact, without noise. They are for the curator only. Do not "
+    "share them."
+)
+
+
+@public(
+    "ColumnShares",
+    "column rows null outside not_numbers clamped_low clamped_high values values_seen",
+    description="Shares of all rows, computed from the rows; null where the column declares nothing of that "
+    "kind.",
+)
+@dataclass(frozen=True)
+class ColumnShares:
+    """Exact shares of all rows; None where the column declares nothing of that kind. NOT private."""
+
+    column: str
+    rows: int
+    null: float
+    outside: float | None
+    not_numbers: float | None
+    clamped_low: float | None
+    clamped_high: float | None
+    values: int | None
+    values_seen: int | None
 
 
 @dataclass(frozen=True)
-class NearMiss:
-    """An undeclared value beside the declared one that it resembles."""
+class SchemaCheck(Displayed, Tabular):
+    """The result of a schema check: `warnings` is empty if all is well; `records` has one line per column."""
 
-    text: str
-    declared: str
-    difference: str
+    schema: Schema
+    source: str
+    figures: SourceFigures
+    warnings: tuple[SchemaWarning, ...]
 
+    @classmethod
+    def of(cls, schema: Schema, source: object, figures: SourceFigures) -> SchemaCheck:
+        """Makes the check from the figures of a source."""
+        return cls(schema, _named(source), figures, tuple(_warnings(schema, figures)))
 
-def near_misses(texts: Iterable[str], declared: Iterable[str]) -> list[NearMiss]:
-    """The texts that resemble a declared value, with the likeliest reason.
+    @property
+    def rows(self) -> int:
+        """The number of rows read."""
+        return self.figures.rows
 
-    >>> misses = near_misses(["Ewr", "7.0", "Bosten"], ["EWR", "7", "Boston"])
-    >>> [(miss.declared, miss.difference) for miss in misses]
-    [('EWR', 'upper and lower case'), ('7', 'how the number is written'), ('Boston', 'one letter')]
-    """
-    values = list(declared)
-    plain = _by(values, _plain)
-    numbers = _by(values, _number)
-    misses = []
-    for text in texts:
-        declared_value = plain.get(_plain(text)) or numbers.get(_number(text) or "")
-        if declared_value is not None:
-            misses.append(NearMiss(text, declared_value, _difference(text, declared_value)))
-        else:
-            typo = next((value for value in values if _is_typo(_plain(text), _plain(value))), None)
-            if typo is not None:
-                misses.append(NearMiss(text, typo, "one letter"))
-    return misses
+    @property
+    def fits(self) -> bool:
+        return not self.warnings
 
-
-def _by(values: list[str], form: Callable[[str], str | None]) -> dict[str, str]:
-    """Maps each form to the first value that has it. Values without a form are dropped."""
-    return {key: value for value in reversed(values) if (key := form(value))}
-
-
-def _plain(text: str) -> str:
-    """The text without case and accents, with hyphens and underscores as spaces."""
-    letters = unicodedata.normalize("NFKD", text).casefold()
-    base_letters = "".join(c for c in letters if not unicodedata.combining(c))
-    return " ".join(base_letters.replace("_", " ").replace("-", " ").split())
-
-
-def _number(text: str) -> str | None:
-    try:
-        return repr(float(text))
-    except ValueError:
-        return None
-
-
-def _difference(text: str, declared: str) -> str:
-    if text.strip() == declared.strip():
-        return "spaces around it"
-    if text.strip().casefold() == declared.strip().casefold():
-        return "upper and lower case"
-    if _number(text) is not None and _number(text) == _number(declared):
-        return "how the number is written"
-    folded = unicodedata.normalize("NFKD", text).casefold()
-    if any(map(unicodedata.combining, folded)) != any(
-        map(unicodedata.combining, unicodedata.normalize("NFKD", declared))
-    ):
-        return "accents"
-    return "spaces, hyphens or underscores"
-
-
-def _is_typo(text: str, value: str) -> bool:
-    """Whether one letter was changed, added, left out, or swapped with the next."""
-    if min(len(text), len(value)) < _LONG_ENOUGH or abs(len(text) - len(value)) > 1:
+    @property
+    def private(self) -> bool:
         return False
-    if text.replace(".", "").isdigit():
-        return False
-    start = 0
-    while start < min(len(text), len(value)) and text[start] == value[start]:
-        start += 1
-    a, b = text[start:], value[start:]
-    return a[1:] == b[1:] or a[1:] == b or a == b[1:] or (a[1::-1] == b[:2] and a[2:] == b[2:])
+
+    def records(self) -> list[Record]:
+        return [
+            public_fields(_shares(name, self.schema.columns[name], figures))
+            for name, figures in self.figures.columns.items()
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole check as a dict for JSON."""
+        units = self.figures.rows_per_unit
+        return {
+            "private": self.private,
+            "warning": SCHEMA_FIT_NOT_PRIVATE,
+            "rows": self.rows,
+            "rows_without_unit": self.figures.without_unit,
+            "units": sum(units.values()) or None,
+            "fits": self.fits,
+            "figures": self.records(),
+            "warnings": [public_fields(warning) for warning in self.warnings],
+        }
 
 
-_DAY = 86_400_000_000.0  # microseconds
+def _named(source: object) -> str:
+    if isinstance(source, list | tuple):
+        return ", ".join(map(_named, source))
+    return str(source) if isinstance(source, str | Path) else f"the {type(source).__name__}"
 
 
-class NumberLine:
-    """Numbers as they are."""
-
-    def position(self, declared: Any) -> float:
-        """Where a declared edge or bound lies."""
-        return float(declared)
-
-    def text(self, place: float) -> str:
-        return f"{place:.6g}"
-
-    def literal(self, place: float) -> int | float | str:
-        """The value to write in TOML."""
-        return int(place) if place == int(place) and abs(place) < 2**53 else float(f"{place:.12g}")
-
-    def step(self, first: float, second: float) -> float:
-        """How far below the lowest edge to add another, so that a value at the lowest edge is in a bin."""
-        return min(1.0, second - first)
-
-    def round_out(self, place: float, direction: int) -> float:
-        """The next number with two significant digits: upwards for a positive direction, else downwards.
-
-        >>> line = NumberLine()
-        >>> line.round_out(1301, 1), line.round_out(-43, -1), line.round_out(0.137, 1), line.round_out(17, -1)
-        (1400.0, -43.0, 0.14, 17.0)
-        """
-        if place == 0:
-            return 0.0
-        unit = 10.0 ** (math.floor(math.log10(abs(place))) - 1)
-        steps = place / unit
-        rounded = (math.ceil if direction > 0 else math.floor)(round(steps, 9)) * unit
-        return float(f"{rounded:.12g}")
+def _shares(name: str, column: Column, figures: ColumnFigures) -> ColumnShares:
+    numbers = figures.numbers
+    undeclared = figures.codes.get(0, 0) if column.domain is not None else None
+    seen_codes = [code for code, rows in figures.codes.items() if code and rows]
+    below, above = (numbers.below, numbers.above) if numbers and column.bounds else (None, None)
+    return ColumnShares(
+        column=name,
+        rows=figures.rows,
+        null=figures.nulls / figures.rows if figures.rows else 0.0,
+        outside=_share(undeclared, figures.rows),
+        not_numbers=None if numbers is None else _share(figures.odd, figures.rows),
+        clamped_low=_share(below, figures.rows),
+        clamped_high=_share(above, figures.rows),
+        values=None if column.domain is None else len(column.domain),
+        values_seen=None if column.domain is None else len(seen_codes),
+    )
 
 
-class DateLine(NumberLine):
-    """Dates and timestamps as microseconds since 1970, rounded to days.
-
-    >>> line = DateLine()
-    >>> line.text(86_400_000_000.0), line.literal(3_600_000_000.0), line.round_out(3_600_000_000.0, 1) == _DAY
-    ('1970-01-02', '1970-01-01 01:00:00', True)
-    """
-
-    def position(self, declared: Any) -> float:
-        return position(declared)
-
-    def text(self, place: float) -> str:
-        return str(at_position(place))
-
-    def literal(self, place: float) -> str:
-        return self.text(place)
-
-    def step(self, first: float, second: float) -> float:
-        return _DAY
-
-    def round_out(self, place: float, direction: int) -> float:
-        return (math.ceil if direction > 0 else math.floor)(place / _DAY) * _DAY
+def _share(rows: int | None, of: int) -> float | None:
+    return None if rows is None else rows / of if of else 0.0
 
 
-# -- Check warnings ----------------------------------------------------------------------------------------
-#
-# Turns the figures of a schema check into warnings, each with a remedy and the TOML to change.
-
-_SEVERAL = 3  # values named in a sentence
-_TO_DECLARE = 20  # undeclared values that a proposed list takes in
-_THIN, _WIDE = 0.001, 0.95  # shares of the filled rows in one bin
-_FEW_CLAMPED = 0.001
-_BOOLEAN_WORDS = {"true", "false", "t", "f", "yes", "no", "y", "n"}
-_OF_DECLARED = {"unseen"}
-_KEPT = 0.99  # share of the rows that a proposed max_rows keeps
+# -- Warnings ----------------------------------------------------------------------------------------------
 
 
 @public("SchemaWarning", "where kind message remedy toml rows share examples")
@@ -192,34 +143,26 @@ class SchemaWarning:
     examples: tuple[str, ...] = ()
 
 
-def column_warnings(name: str, column: Column, figures: ColumnFigures) -> Iterator[SchemaWarning]:
-    """Warnings about one column, those that change the most numbers first."""
-    warnings = (_number_warnings if column.is_numeric else _category_warnings)(name, column, figures)
-    if column.expression is not None:
-        # The domain is inferred, not declared, so values that never occur are no mistake.
-        yield from (warning for warning in warnings if warning.kind not in _OF_DECLARED)
-        if column.domain is not None and figures.nulls and None not in column.domain:
-            yield _without_value(name, figures)
+def _warnings(schema: Schema, figures: SourceFigures) -> Iterator[SchemaWarning]:
+    if not figures.rows:
+        yield SchemaWarning(
+            "table.source",
+            "empty",
+            "The source has no rows.",
+            "Check that it is the right file.",
+            "",
+            0,
+            None,
+        )
         return
-    yield from warnings
-    if column.domain is not None and figures.nulls and None not in column.domain:
-        yield _warning(
-            name, "null", figures.nulls, figures,
-            f"{_of(figures.nulls, figures)} are NULL, which is not declared, so they are in no group.",
-            "If you want to see them as a group of their own, declare NULL.",
-            _toml(name, "null = true"),
-        )  # fmt: skip
+    yield from unit_warnings(schema.privacy, figures)
+    for name, column in figures.columns.items():
+        yield from column_warnings(name, schema.columns[name], column)
 
 
-def _without_value(name: str, figures: ColumnFigures) -> SchemaWarning:
-    return _warning(
-        name, "null", figures.nulls, figures,
-        f"{_of(figures.nulls, figures)} get no value, so they are in no group. In these rows, a column in "
-        "the expression is NULL or not in its list, or the result cannot be computed (a division by zero, a "
-        "text that is not a number).",
-        "Write COALESCE(expression, a value), or correct the columns in the expression.",
-        "",
-    )  # fmt: skip
+# -- Privacy unit ------------------------------------------------------------------------------------------
+
+_KEPT = 0.99  # share of the rows that a proposed max_rows keeps
 
 
 def unit_warnings(privacy: Privacy, figures: SourceFigures) -> Iterator[SchemaWarning]:
@@ -279,6 +222,42 @@ def _truncation(privacy: Privacy, figures: SourceFigures, above: int, lost: int)
     )  # fmt: skip
 
 
+# -- Columns -----------------------------------------------------------------------------------------------
+
+_TO_DECLARE = 20  # undeclared values that a proposed list takes in
+_OF_DECLARED = {"unseen"}
+
+
+def column_warnings(name: str, column: Column, figures: ColumnFigures) -> Iterator[SchemaWarning]:
+    """Warnings about one column, those that change the most numbers first."""
+    warnings = (_number_warnings if column.is_numeric else _category_warnings)(name, column, figures)
+    if column.expression is not None:
+        # The domain is inferred, not declared, so values that never occur are no mistake.
+        yield from (warning for warning in warnings if warning.kind not in _OF_DECLARED)
+        if column.domain is not None and figures.nulls and None not in column.domain:
+            yield _without_value(name, figures)
+        return
+    yield from warnings
+    if column.domain is not None and figures.nulls and None not in column.domain:
+        yield _warning(
+            name, "null", figures.nulls, figures,
+            f"{_of(figures.nulls, figures)} are NULL, which is not declared, so they are in no group.",
+            "If you want to see them as a group of their own, declare NULL.",
+            _toml(name, "null = true"),
+        )  # fmt: skip
+
+
+def _without_value(name: str, figures: ColumnFigures) -> SchemaWarning:
+    return _warning(
+        name, "null", figures.nulls, figures,
+        f"{_of(figures.nulls, figures)} get no value, so they are in no group. In these rows, a column in "
+        "the expression is NULL or not in its list, or the result cannot be computed (a division by zero, a "
+        "text that is not a number).",
+        "Write COALESCE(expression, a value), or correct the columns in the expression.",
+        "",
+    )  # fmt: skip
+
+
 def _category_warnings(name: str, column: Column, figures: ColumnFigures) -> Iterator[SchemaWarning]:
     declared = [value for value in column.domain or () if value is not None]
     labels = [_text(value) for value in declared]
@@ -313,8 +292,8 @@ def _undeclared(
         # The schema's spelling is right, so the only help in the schema is to declare each spelling.
         proposed += [miss.text for miss in misses[:_TO_DECLARE]]
     if misses:
-        alike = "; ".join(f'"{m.text}" for "{m.declared}" ({m.difference})' for m in misses[:_SEVERAL])
-        message += f" They may be misspelt: {alike}."
+        listed = "; ".join(f'"{m.text}" for "{m.declared}" ({m.difference})' for m in misses[:_SEVERAL])
+        message += f" They may be misspelt: {listed}."
         remedy = (
             "Correct the spelling in the source or in the schema, and add other values that are public "
             "knowledge to the list."
@@ -334,16 +313,23 @@ def _proposed(
     spelling = {miss.declared: miss.text for miss in reversed(misses) if miss.declared in unseen}
     declared = [value for value in column.values or () if value is not None]
     values: list[object] = [spelling.get(_text(value), value) for value in declared]
-    alike = {miss.text for miss in misses}
-    fresh = [text for text in texts[:_TO_DECLARE] if text not in alike]
+    misspelt = {miss.text for miss in misses}
+    fresh = [text for text in texts[:_TO_DECLARE] if text not in misspelt]
     if misses and all(_is_whole(text) for text in (*values, *texts)):
         return [*sorted({int(float(str(v))) for v in (*declared, *texts[:_TO_DECLARE])})]
-    whole = all(isinstance(value, int) and not isinstance(value, bool) for value in declared)
-    if whole and not all(re.fullmatch(r"-?\d{1,15}", str(value)) for value in (*values, *fresh)):
+    is_whole = all(isinstance(value, int) and not isinstance(value, bool) for value in declared)
+    if is_whole and not all(re.fullmatch(r"-?\d{1,15}", str(value)) for value in (*values, *fresh)):
         return [str(value) for value in (*values, *fresh)]
     if any(isinstance(value, bool) for value in declared):
         return [str(text) for text in fresh] or values
-    return [int(str(value)) if whole else value for value in (*values, *fresh)]
+    return [int(str(value)) if is_whole else value for value in (*values, *fresh)]
+
+
+# -- Numbers and dates -------------------------------------------------------------------------------------
+
+_THIN, _WIDE = 0.001, 0.95  # shares of the filled rows in one bin
+_FEW_CLAMPED = 0.001
+_BOOLEAN_WORDS = {"true", "false", "t", "f", "yes", "no", "y", "n"}
 
 
 def _number_warnings(name: str, column: Column, figures: ColumnFigures) -> Iterator[SchemaWarning]:
@@ -494,6 +480,11 @@ def _without_thin(edges: Sequence[float], rows: Sequence[int], least: float) -> 
     return kept_edges
 
 
+# -- Texts -------------------------------------------------------------------------------------------------
+
+_SEVERAL = 3  # values named in a sentence
+
+
 def _warning(
     name: str,
     kind: str,
@@ -556,123 +547,150 @@ def _literal(value: object) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-# -- Schema check ------------------------------------------------------------------------------------------
+# -- Near misses -------------------------------------------------------------------------------------------
+#
+# The declared value that an undeclared one resembles.
 
-SCHEMA_FIT_NOT_PRIVATE = (
-    "NOT PRIVATE: these figures and examples are exact, without noise. They are for the curator only. Do not "
-    "share them."
-)
-
-
-@public(
-    "ColumnShares",
-    "column rows null outside not_numbers clamped_low clamped_high values values_seen",
-    description="Shares of all rows, computed from the rows; null where the column declares nothing of that "
-    "kind.",
-)
-@dataclass(frozen=True)
-class ColumnShares:
-    """Exact shares of all rows; None where the column declares nothing of that kind. NOT private."""
-
-    column: str
-    rows: int
-    null: float
-    outside: float | None
-    not_numbers: float | None
-    clamped_low: float | None
-    clamped_high: float | None
-    values: int | None
-    values_seen: int | None
+_LONG_ENOUGH = 4  # codes of three letters differ by one letter on purpose
 
 
 @dataclass(frozen=True)
-class SchemaCheck(Displayed, Tabular):
-    """The result of a schema check: `warnings` is empty if all is well; `records` has one line per column."""
+class NearMiss:
+    """An undeclared value beside the declared one that it resembles."""
 
-    schema: Schema
-    source: str
-    figures: SourceFigures
-    warnings: tuple[SchemaWarning, ...]
+    text: str
+    declared: str
+    difference: str
 
-    @classmethod
-    def of(cls, schema: Schema, source: object, figures: SourceFigures) -> SchemaCheck:
-        """Makes the check from the figures of a source."""
-        return cls(schema, _named(source), figures, tuple(_warnings(schema, figures)))
 
-    @property
-    def rows(self) -> int:
-        """The number of rows read."""
-        return self.figures.rows
+def near_misses(texts: Iterable[str], declared: Iterable[str]) -> list[NearMiss]:
+    """The texts that resemble a declared value, with the likeliest reason.
 
-    @property
-    def fits(self) -> bool:
-        return not self.warnings
+    >>> misses = near_misses(["Ewr", "7.0", "Bosten"], ["EWR", "7", "Boston"])
+    >>> [(miss.declared, miss.difference) for miss in misses]
+    [('EWR', 'upper and lower case'), ('7', 'how the number is written'), ('Boston', 'one letter')]
+    """
+    values = list(declared)
+    plain = _by_form(values, _plain)
+    numbers = _by_form(values, _number)
+    misses = []
+    for text in texts:
+        declared_value = plain.get(_plain(text)) or numbers.get(_number(text) or "")
+        if declared_value is not None:
+            misses.append(NearMiss(text, declared_value, _difference(text, declared_value)))
+        else:
+            typo = next((value for value in values if _is_typo(_plain(text), _plain(value))), None)
+            if typo is not None:
+                misses.append(NearMiss(text, typo, "one letter"))
+    return misses
 
-    @property
-    def private(self) -> bool:
+
+def _by_form(values: list[str], form: Callable[[str], str | None]) -> dict[str, str]:
+    """Maps each form to the first value that has it. Values without a form are dropped."""
+    return {key: value for value in reversed(values) if (key := form(value))}
+
+
+def _plain(text: str) -> str:
+    """The text without case and accents, with hyphens and underscores as spaces."""
+    letters = unicodedata.normalize("NFKD", text).casefold()
+    base_letters = "".join(c for c in letters if not unicodedata.combining(c))
+    return " ".join(base_letters.replace("_", " ").replace("-", " ").split())
+
+
+def _number(text: str) -> str | None:
+    try:
+        return repr(float(text))
+    except ValueError:
+        return None
+
+
+def _difference(text: str, declared: str) -> str:
+    if text.strip() == declared.strip():
+        return "spaces around it"
+    if text.strip().casefold() == declared.strip().casefold():
+        return "upper and lower case"
+    if _number(text) is not None and _number(text) == _number(declared):
+        return "how the number is written"
+    folded = unicodedata.normalize("NFKD", text).casefold()
+    if any(map(unicodedata.combining, folded)) != any(
+        map(unicodedata.combining, unicodedata.normalize("NFKD", declared))
+    ):
+        return "accents"
+    return "spaces, hyphens or underscores"
+
+
+def _is_typo(text: str, value: str) -> bool:
+    """Whether one letter was changed, added, left out, or swapped with the next."""
+    if min(len(text), len(value)) < _LONG_ENOUGH or abs(len(text) - len(value)) > 1:
         return False
-
-    def records(self) -> list[Record]:
-        return [
-            public_fields(_shares(name, self.schema.columns[name], figures))
-            for name, figures in self.figures.columns.items()
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The whole check as a dict for JSON."""
-        units = self.figures.rows_per_unit
-        return {
-            "private": self.private,
-            "warning": SCHEMA_FIT_NOT_PRIVATE,
-            "rows": self.rows,
-            "rows_without_unit": self.figures.without_unit,
-            "units": sum(units.values()) or None,
-            "fits": self.fits,
-            "figures": self.records(),
-            "warnings": [public_fields(warning) for warning in self.warnings],
-        }
+    if text.replace(".", "").isdigit():
+        return False
+    start = 0
+    while start < min(len(text), len(value)) and text[start] == value[start]:
+        start += 1
+    a, b = text[start:], value[start:]
+    return a[1:] == b[1:] or a[1:] == b or a == b[1:] or (a[1::-1] == b[:2] and a[2:] == b[2:])
 
 
-def _named(source: object) -> str:
-    if isinstance(source, list | tuple):
-        return ", ".join(map(_named, source))
-    return str(source) if isinstance(source, str | Path) else f"the {type(source).__name__}"
+# -- Number lines ------------------------------------------------------------------------------------------
+#
+# Numbers and dates are both placed on a line, where bounds are rounded outwards.
+
+_DAY = 86_400_000_000.0  # microseconds
 
 
-def _warnings(schema: Schema, figures: SourceFigures) -> Iterator[SchemaWarning]:
-    if not figures.rows:
-        yield SchemaWarning(
-            "table.source",
-            "empty",
-            "The source has no rows.",
-            "Check that it is the right file.",
-            "",
-            0,
-            None,
-        )
-        return
-    yield from unit_warnings(schema.privacy, figures)
-    for name, column in figures.columns.items():
-        yield from column_warnings(name, schema.columns[name], column)
+class NumberLine:
+    """Numbers as they are."""
+
+    def position(self, declared: Any) -> float:
+        """Where a declared edge or bound lies."""
+        return float(declared)
+
+    def text(self, place: float) -> str:
+        return f"{place:.6g}"
+
+    def literal(self, place: float) -> int | float | str:
+        """The value to write in TOML."""
+        return int(place) if place == int(place) and abs(place) < 2**53 else float(f"{place:.12g}")
+
+    def step(self, first: float, second: float) -> float:
+        """How far below the lowest edge to add another, so that a value at the lowest edge is in a bin."""
+        return min(1.0, second - first)
+
+    def round_out(self, place: float, direction: int) -> float:
+        """The next number with two significant digits: upwards for a positive direction, else downwards.
+
+        >>> line = NumberLine()
+        >>> line.round_out(1301, 1), line.round_out(-43, -1), line.round_out(0.137, 1), line.round_out(17, -1)
+        (1400.0, -43.0, 0.14, 17.0)
+        """
+        if place == 0:
+            return 0.0
+        unit = 10.0 ** (math.floor(math.log10(abs(place))) - 1)
+        steps = place / unit
+        rounded = (math.ceil if direction > 0 else math.floor)(round(steps, 9)) * unit
+        return float(f"{rounded:.12g}")
 
 
-def _shares(name: str, column: Column, figures: ColumnFigures) -> ColumnShares:
-    numbers = figures.numbers
-    undeclared = figures.codes.get(0, 0) if column.domain is not None else None
-    seen_codes = [code for code, rows in figures.codes.items() if code and rows]
-    below, above = (numbers.below, numbers.above) if numbers and column.bounds else (None, None)
-    return ColumnShares(
-        column=name,
-        rows=figures.rows,
-        null=figures.nulls / figures.rows if figures.rows else 0.0,
-        outside=_share(undeclared, figures.rows),
-        not_numbers=None if numbers is None else _share(figures.odd, figures.rows),
-        clamped_low=_share(below, figures.rows),
-        clamped_high=_share(above, figures.rows),
-        values=None if column.domain is None else len(column.domain),
-        values_seen=None if column.domain is None else len(seen_codes),
-    )
+class DateLine(NumberLine):
+    """Dates and timestamps as microseconds since 1970, rounded to days.
 
+    >>> line = DateLine()
+    >>> line.text(86_400_000_000.0), line.literal(3_600_000_000.0), line.round_out(3_600_000_000.0, 1) == _DAY
+    ('1970-01-02', '1970-01-01 01:00:00', True)
+    """
 
-def _share(rows: int | None, of: int) -> float | None:
-    return None if rows is None else rows / of if of else 0.0
+    def position(self, declared: Any) -> float:
+        return position(declared)
+
+    def text(self, place: float) -> str:
+        return str(at_position(place))
+
+    def literal(self, place: float) -> str:
+        return self.text(place)
+
+    def step(self, first: float, second: float) -> float:
+        return _DAY
+
+    def round_out(self, place: float, direction: int) -> float:
+        return (math.ceil if direction > 0 else math.floor)(place / _DAY) * _DAY

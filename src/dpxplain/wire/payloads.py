@@ -1,7 +1,7 @@
 """Results as JSON objects for programs, each with its `kind`.
 
-The command line prints them with --json; the server serves them. Records in them are sent with their public
-fields (`model.public`).
+The command line prints them with --json, and the server sends them. Records in them have their public fields
+only (`model.public`).
 """
 
 from __future__ import annotations
@@ -70,351 +70,9 @@ from dpxplain.words import numbers, prices, sentences
 from dpxplain.words.declarations import rows_counted
 from dpxplain.words.sentences import EACH_INTERVAL, GENERAL_USE, effect_text, relative_text, row_sentence
 
-# -- Payloads ----------------------------------------------------------------------------------------------
-
-Preview = (
-    QueryPreview
-    | QueriesPreview
-    | ExplanationPreview
-    | CustomPreview
-    | PreparationPreview
-    | QualityPreview
-    | DiscoveryPreview
-    | StoryPreview
-    | TuningPreview
-)
-
-
-class StoryBranch(TypedDict):
-    """Some rows: all of them, those with the conditions so far, or those without the last of these."""
-
-    level: int
-    rows: Literal["all", "with", "without"]
-    condition: str  # as SQL; empty for all rows
-    predicate: str  # with the conditions of the levels before
-    text: str  # with the lines of the tree before it
-    gap: float
-    gap_low: float | None
-    gap_high: float | None
-    gap_text: str
-    rows_low: float
-    rows_high: float
-    rows_text: str
-
-
-class StoryPreparation(TypedDict):
-    """A preparation, paid for once, that a story is read from."""
-
-    id: EntryId
-    rho: float
-
-
-class StoryPayload(TypedDict):
-    kind: Literal["story"]
-    id: EntryId  # of the preparation that its last level was read from
-    preparations: list[StoryPreparation]  # all that it was read from; `rho` is their sum
-    title: str
-    caption: str
-    measured: str
-    levels: int  # the most that it could have had
-    confidence: float
-    rho: float
-    free: bool
-    private: bool
-    finding: Finding
-    sentences: list[str]  # the finding, and one for each further step
-    rows: list[StoryBranch]
-    shaped_by: list[str]
-    spends: tuple[Spend, ...]
-    budget: BudgetFigures
-    chart: NotRequired[dict[str, Any]]  # Vega-Lite, at a server that was asked for one
-
-
-def general_payload(
-    interval: Interval, figures: numbers.Figures | numbers.Unit | None = None
-) -> GeneralPayload:
-    low, high = map(number_or_null, interval)
-    return GeneralPayload(low=low, high=high, interval_text=interval_text(interval, figures))
-
-
-def question_payload(question: AskedQuestion, truth: Truth | None = None) -> QuestionPayload:
-    groups, contrast = question.answer.groups, question.contrast
-    no_influence = question.answer.no_influence
-    attributes = (
-        [] if no_influence else eligible_attributes(question.answer.schema, question.answer.statement.query)
-    )
-    payload = QuestionPayload(
-        kind="question",
-        answer=question.answer.id,
-        of=question.answer.value_name,
-        question=question.text,
-        weights=[
-            WeightPayload(group=groups.label(group), weight=weight)
-            for group, weight in question.asked_weights
-        ],
-        compare="difference" if question.ratio is None else question.measured,
-        measured=question.measured,
-        at_least=contrast.at_least,
-        estimate=question.estimate,
-        interval=(number_or_null(question.interval[0]), number_or_null(question.interval[1])),
-        estimate_text=question.unit.number(question.estimate, question.interval[1] - question.interval[0]),
-        interval_text=interval_text(question.interval, question.unit),
-        confidence=question.confidence,
-        method=question.method,
-        verdict=question.verdict.value,
-        title=question.title,
-        finding=question.finding,
-        note=question.note,
-        sharpened=question.sharpened,
-        shaped_by=list(question.shaped_by),
-        prepared=question.prepared,
-        attributes=attributes,
-        no_influence=no_influence or ("" if attributes else NO_ATTRIBUTE),
-    )
-    if question.in_general is not None:
-        general = general_payload(question.in_general.interval, question.unit)
-        verdict, finding = question.in_general.verdict.value, question.general_finding
-        payload["in_general"] = GeneralPayload(**general, verdict=verdict, finding=finding)
-    if question.population:
-        basis = [question.answer.general_basis, GENERAL_USE] if question.in_general is not None else []
-        payload["general_notes"] = basis or [question.general_finding]
-    if truth is not None:
-        payload["truth"] = truth_payload(truth)
-    return payload
-
-
-def _folded(row: ExplanationRow) -> list[FoldedPayload]:
-    return [
-        FoldedPayload(
-            predicate=str(condition.predicate),
-            label=condition.predicate.label,
-            same_low=condition.same_rows and condition.same_rows[0],
-            same_high=condition.same_rows and condition.same_rows[1],
-        )
-        for condition in row.folded
-    ]
-
-
-def _line_record(record: Record) -> Record:
-    """The record without the two ends of the share removed, because the JSON has them as one pair."""
-    return {name: value for name, value in record.items() if not name.startswith("share_removed_")}
-
-
-def explanation_payload(
-    table: Explanation, budget: Budget, truth: Truth | None = None, place: CodePlace | None = None
-) -> ExplanationPayload:
-    answer = table.question.answer
-    narrowed, explained = narrowing(answer.sql, answer.schema), table.explained
-    lines = [
-        ExplanationLine(
-            **finite_record(_line_record(record) | {"folded": _folded(row)}),  # type: ignore[typeddict-item]
-            share_removed=row.share_removed,
-            folded_text=table.folded_text(row),
-            label=table.label_of(row),
-            unclear=row.is_unclear,
-            effect_text=effect_text(table.effect_of(row)),
-            sentence=row_sentence(explained, table.effect_of(row)),
-            influence_text=relative_text(row.influence, row.relative_influence),
-            influence_interval_text=interval_text(row.influence),
-            gap_without_text=gap_without_text(table, row),
-            rank_text=numbers.ranks(*row.rank),
-            drill=narrowed(str(row.predicate)),
-        )
-        for record, row in checking(zip(table.records(), table.rows, strict=True))
-    ]
-    gap, interval = table.release.gap, table.release.gap_interval
-    several = parse(answer.sql, answer.schema).is_table
-    place = place or CodePlace.of_schema(answer.schema)
-    code = explain_code(place, answer.sql, answer.rho, table.request, answer.schema, several=several)
-    payload = ExplanationPayload(
-        kind="explanation",
-        id=table.id,
-        title=sentences.question_filter(table.question.title, answer.statement, answer.schema),
-        finding=table.finding,
-        order_note=table.order_note,
-        caption=sentences.caption(answer.schema, table.entry, table.confidence),
-        question=question_payload(table.question),
-        mechanism=table.mechanism,
-        reason=table.plan.reason,
-        gap=None if gap is None else number_or_null(gap),
-        gap_interval=None if interval is None else (number_or_null(interval[0]), number_or_null(interval[1])),
-        rho=table.rho,
-        free=table.free,
-        private=table.private,
-        confidence=table.confidence,
-        predicates=table.family_size,
-        relative=table.relative,
-        rows=lines,
-        shaped_by=list(table.shaped_by),
-        by_influence=table.by_influence,
-        spends=table.spends,
-        budget=budget_figures(budget),
-        code=code,
-    )
-    if truth is not None:
-        payload["truth"] = truth_payload(truth)
-    return payload
-
-
-def prepared_payload(prepared: Prepared, answer: ReleasedAnswer, budget: Budget) -> PreparedPayload:
-    return PreparedPayload(
-        kind="prepared",
-        id=prepared.id,
-        answer=answer.id,
-        of=answer.value_name,
-        sql=prepared.sql,
-        rho=prepared.rho,
-        free=prepared.free,
-        private=prepared.private,
-        rows=list(map(finite_record, prepared.records())),
-        shaped_by=list(prepared.shaped_by),
-        spends=prepared.spends,
-        budget=budget_figures(budget),
-    )
-
-
-def story_payload(story: Story, budget: Budget) -> StoryPayload:
-    answer = story.question.answer
-    return StoryPayload(
-        kind="story",
-        id=story.id,
-        preparations=[StoryPreparation(id=entry.id, rho=entry.rho) for entry in story.entries],
-        title=sentences.question_filter(story.question.title, answer.statement, answer.schema),
-        caption=sentences.caption(answer.schema, story.entries[-1], story.confidence),
-        measured=story.question.measured,
-        levels=story.levels,
-        confidence=story.confidence,
-        rho=story.rho,
-        free=story.free,
-        private=story.private,
-        finding=story.finding,
-        sentences=views_results.sentences(story),
-        rows=_story_branches(story),
-        shaped_by=list(story.shaped_by),
-        spends=story.spends,
-        budget=budget_figures(budget),
-    )
-
-
-def _story_branches(story: Story) -> list[StoryBranch]:
-    return [
-        StoryBranch(
-            level=branch.level,
-            rows="all" if branch.step is None else "without" if branch.is_rest else "with",
-            condition="" if branch.step is None else str(branch.step.condition),
-            predicate="" if branch.step is None else str(branch.step.predicate),
-            text=branch.text,
-            gap=branch.gap.estimate,
-            gap_low=number_or_null(branch.gap.interval[0]),
-            gap_high=number_or_null(branch.gap.interval[1]),
-            gap_text=branch.gap_text,
-            rows_low=branch.gap.rows[0],
-            rows_high=branch.gap.rows[1],
-            rows_text=branch.rows_text,
-        )
-        for branch in views_results.tree(story)
-    ]
-
-
-def preview_payload(preview: Preview) -> PreviewPayload:
-    price = preview.price
-    once = isinstance(preview, ExplanationPreview) and preview.mechanism == "marginals"
-    return PreviewPayload(
-        kind="preview",
-        rho=price.rho,
-        epsilon=price.epsilon,
-        free=price.free,
-        affordable=price.affordable,
-        remaining=price.remaining,
-        remaining_after=price.remaining_after,
-        spends=price.spends,
-        confidence=preview.confidence,
-        rows=list(map(finite_record, preview.records())),
-        words=list(prices.price(price)),
-        summary=prices.price_summary(price, once=once),
-        expected=_expected(preview),
-        shaped_by=list(preview.shaped_by),
-    )
-
-
-def _expected(preview: Preview) -> list[str]:
-    if isinstance(preview, DiscoveryPreview):
-        return [prices.threshold(preview.threshold, preview.delta)]
-    if isinstance(preview, TuningPreview):
-        return list(preview.expected)
-    if isinstance(preview, QualityPreview):
-        return [prices.expected_count(preview.margin, preview.confidence)]
-    if isinstance(preview, QueryPreview):
-        return [prices.expected_margin(preview)]
-    if isinstance(preview, QueriesPreview):
-        return [*(prices.expected_margin(part, name) for name, part in preview.parts), *preview.notes]
-    if isinstance(preview, StoryPreview):
-        return [views_results.expected_story(preview)]
-    if isinstance(preview, ExplanationPreview):
-        expected = prices.expected_effects(
-            preview.measured,
-            preview.unit,
-            gap=preview.gap_margin,
-            relative=preview.relative_margin,
-            influence=preview.influence_margin,
-        )
-        return [expected, *preview.promises]
-    if isinstance(preview, CustomPreview):
-        return list(preview.promises)
-    return [preview.forecast]
-
-
-def truth_payload(truth: Truth) -> TruthPayload:
-    return TruthPayload(
-        private=False,
-        title=truth.title,
-        shaped_by=list(truth.shaped_by),
-        rows=list(map(finite_record, truth.rows)),
-        values=list(map(_true_value, truth.rows)),
-    )
-
-
-def _true_value(record: dict[str, Any]) -> TrueValue:
-    columns = TruthColumns.of(record)
-    if columns is not None:
-        value, covered = record[columns.true], record[columns.covered]
-    else:
-        value = record["true_influence" if "true_influence" in record else "influence"]
-        covered = record.get("influence_covered")
-    text, gap_without = true_texts(record)
-    return TrueValue(
-        value=None if value is None else number_or_null(value),
-        text=text,
-        covered=covered,
-        gap_without_text=gap_without,
-    )
-
-
-def estimate_text(estimate: float, interval: Interval, figures: numbers.Figures | None = None) -> str:
-    return figures.value(estimate) if figures else numbers.number(estimate, interval[1] - interval[0])
-
-
-def interval_text(interval: Interval, figures: numbers.Figures | numbers.Unit | None = None) -> str:
-    write = figures.interval if figures else numbers.interval
-    return write(*interval) if all(map(math.isfinite, interval)) else "unbounded"
-
-
-def number_or_null(value: float) -> float | None:
-    """JSON has no infinity: an unbounded end is null."""
-    return value if math.isfinite(value) else None
-
-
-def finite_record(record: dict[str, Any]) -> Record:
-    return {
-        name: number_or_null(value) if isinstance(value, float) else value for name, value in record.items()
-    }
-
-
-# -- Answer payloads ---------------------------------------------------------------------------------------
+# -- Answers -----------------------------------------------------------------------------------------------
 #
-# Answers as JSON for programs: by rows, one per group, or by columns for many groups.
-
-_Text = Callable[[Any], str]
+# By rows, one per group, or by columns for many groups.
 
 
 class GeneralColumns(TypedDict):
@@ -582,25 +240,15 @@ def _part_columns(answer: Answer, whole: Statement) -> PartColumns:
     )
 
 
-def _shown_ends(row: AnswerRow, interval: Interval) -> Interval:
-    """The interval to show: unbounded where the value is unknown, as for a group that may be empty."""
-    return (-math.inf, math.inf) if row.is_unknown else interval
-
-
-def _estimate_text(row: AnswerRow, figures: numbers.Figures | None = None) -> str:
-    return numbers.UNKNOWN if row.is_unknown else estimate_text(row.estimate, row.interval, figures)
-
-
-def _interval_text(row: AnswerRow, interval: Interval, figures: numbers.Figures | None = None) -> str:
-    return numbers.NO_ROWS if row.is_unknown else interval_text(interval, figures)
-
-
 def _general_columns(general: Sequence[Interval], with_texts: bool) -> GeneralColumns:
     return GeneralColumns(
         low=[number_or_null(low) for low, _ in general],
         high=[number_or_null(high) for _, high in general],
         interval_text=list(map(interval_text, general)) if with_texts else None,
     )
+
+
+_Text = Callable[[Any], str]
 
 
 def _group_rows(answer: Answer) -> list[GroupPayload]:
@@ -630,9 +278,349 @@ def _group(row: AnswerRow, texts: Sequence[_Text], figures: numbers.Figures | No
     return payload
 
 
-# -- Fit payloads ------------------------------------------------------------------------------------------
-#
-# Data quality and tunings as plain JSON values.
+def _shown_ends(row: AnswerRow, interval: Interval) -> Interval:
+    """The interval to show: unbounded where the value is unknown, as for a group that may be empty."""
+    return (-math.inf, math.inf) if row.is_unknown else interval
+
+
+def _estimate_text(row: AnswerRow, figures: numbers.Figures | None = None) -> str:
+    return numbers.UNKNOWN if row.is_unknown else estimate_text(row.estimate, row.interval, figures)
+
+
+def _interval_text(row: AnswerRow, interval: Interval, figures: numbers.Figures | None = None) -> str:
+    return numbers.NO_ROWS if row.is_unknown else interval_text(interval, figures)
+
+
+# -- Questions and explanations ----------------------------------------------------------------------------
+
+
+def question_payload(question: AskedQuestion, truth: Truth | None = None) -> QuestionPayload:
+    groups, contrast = question.answer.groups, question.contrast
+    no_influence = question.answer.no_influence
+    attributes = (
+        [] if no_influence else eligible_attributes(question.answer.schema, question.answer.statement.query)
+    )
+    payload = QuestionPayload(
+        kind="question",
+        answer=question.answer.id,
+        of=question.answer.value_name,
+        question=question.text,
+        weights=[
+            WeightPayload(group=groups.label(group), weight=weight)
+            for group, weight in question.asked_weights
+        ],
+        compare="difference" if question.ratio is None else question.measured,
+        measured=question.measured,
+        at_least=contrast.at_least,
+        estimate=question.estimate,
+        interval=(number_or_null(question.interval[0]), number_or_null(question.interval[1])),
+        estimate_text=question.unit.number(question.estimate, question.interval[1] - question.interval[0]),
+        interval_text=interval_text(question.interval, question.unit),
+        confidence=question.confidence,
+        method=question.method,
+        verdict=question.verdict.value,
+        title=question.title,
+        finding=question.finding,
+        note=question.note,
+        sharpened=question.sharpened,
+        shaped_by=list(question.shaped_by),
+        prepared=question.prepared,
+        attributes=attributes,
+        no_influence=no_influence or ("" if attributes else NO_ATTRIBUTE),
+    )
+    if question.in_general is not None:
+        general = general_payload(question.in_general.interval, question.unit)
+        verdict, finding = question.in_general.verdict.value, question.general_finding
+        payload["in_general"] = GeneralPayload(**general, verdict=verdict, finding=finding)
+    if question.population:
+        basis = [question.answer.general_basis, GENERAL_USE] if question.in_general is not None else []
+        payload["general_notes"] = basis or [question.general_finding]
+    if truth is not None:
+        payload["truth"] = truth_payload(truth)
+    return payload
+
+
+def general_payload(
+    interval: Interval, figures: numbers.Figures | numbers.Unit | None = None
+) -> GeneralPayload:
+    low, high = map(number_or_null, interval)
+    return GeneralPayload(low=low, high=high, interval_text=interval_text(interval, figures))
+
+
+def explanation_payload(
+    table: Explanation, budget: Budget, truth: Truth | None = None, place: CodePlace | None = None
+) -> ExplanationPayload:
+    answer = table.question.answer
+    narrowed, explained = narrowing(answer.sql, answer.schema), table.explained
+    lines = [
+        ExplanationLine(
+            **finite_record(_line_record(record) | {"folded": _folded(row)}),  # type: ignore[typeddict-item]
+            share_removed=row.share_removed,
+            folded_text=table.folded_text(row),
+            label=table.label_of(row),
+            unclear=row.is_unclear,
+            effect_text=effect_text(table.effect_of(row)),
+            sentence=row_sentence(explained, table.effect_of(row)),
+            influence_text=relative_text(row.influence, row.relative_influence),
+            influence_interval_text=interval_text(row.influence),
+            gap_without_text=gap_without_text(table, row),
+            rank_text=numbers.ranks(*row.rank),
+            drill=narrowed(str(row.predicate)),
+        )
+        for record, row in checking(zip(table.records(), table.rows, strict=True))
+    ]
+    gap, interval = table.release.gap, table.release.gap_interval
+    several = parse(answer.sql, answer.schema).is_table
+    place = place or CodePlace.of_schema(answer.schema)
+    code = explain_code(place, answer.sql, answer.rho, table.request, answer.schema, several=several)
+    payload = ExplanationPayload(
+        kind="explanation",
+        id=table.id,
+        title=sentences.question_filter(table.question.title, answer.statement, answer.schema),
+        finding=table.finding,
+        order_note=table.order_note,
+        caption=sentences.caption(answer.schema, table.entry, table.confidence),
+        question=question_payload(table.question),
+        mechanism=table.mechanism,
+        reason=table.plan.reason,
+        gap=None if gap is None else number_or_null(gap),
+        gap_interval=None if interval is None else (number_or_null(interval[0]), number_or_null(interval[1])),
+        rho=table.rho,
+        free=table.free,
+        private=table.private,
+        confidence=table.confidence,
+        predicates=table.family_size,
+        relative=table.relative,
+        rows=lines,
+        shaped_by=list(table.shaped_by),
+        by_influence=table.by_influence,
+        spends=table.spends,
+        budget=budget_figures(budget),
+        code=code,
+    )
+    if truth is not None:
+        payload["truth"] = truth_payload(truth)
+    return payload
+
+
+def _folded(row: ExplanationRow) -> list[FoldedPayload]:
+    return [
+        FoldedPayload(
+            predicate=str(condition.predicate),
+            label=condition.predicate.label,
+            same_low=condition.same_rows and condition.same_rows[0],
+            same_high=condition.same_rows and condition.same_rows[1],
+        )
+        for condition in row.folded
+    ]
+
+
+def _line_record(record: Record) -> Record:
+    """The record without the two ends of the share removed, because the JSON has them as one pair."""
+    return {name: value for name, value in record.items() if not name.startswith("share_removed_")}
+
+
+def prepared_payload(prepared: Prepared, answer: ReleasedAnswer, budget: Budget) -> PreparedPayload:
+    return PreparedPayload(
+        kind="prepared",
+        id=prepared.id,
+        answer=answer.id,
+        of=answer.value_name,
+        sql=prepared.sql,
+        rho=prepared.rho,
+        free=prepared.free,
+        private=prepared.private,
+        rows=list(map(finite_record, prepared.records())),
+        shaped_by=list(prepared.shaped_by),
+        spends=prepared.spends,
+        budget=budget_figures(budget),
+    )
+
+
+# -- Stories -----------------------------------------------------------------------------------------------
+
+
+class StoryBranch(TypedDict):
+    """Some rows: all of them, those with the conditions so far, or those without the last of these."""
+
+    level: int
+    rows: Literal["all", "with", "without"]
+    condition: str  # as SQL; empty for all rows
+    predicate: str  # with the conditions of the levels before
+    text: str  # with the lines of the tree before it
+    gap: float
+    gap_low: float | None
+    gap_high: float | None
+    gap_text: str
+    rows_low: float
+    rows_high: float
+    rows_text: str
+
+
+class StoryPreparation(TypedDict):
+    """A preparation, paid for once, that a story is read from."""
+
+    id: EntryId
+    rho: float
+
+
+class StoryPayload(TypedDict):
+    kind: Literal["story"]
+    id: EntryId  # of the preparation that its last level was read from
+    preparations: list[StoryPreparation]  # all that it was read from; `rho` is their sum
+    title: str
+    caption: str
+    measured: str
+    levels: int  # the most that it could have had
+    confidence: float
+    rho: float
+    free: bool
+    private: bool
+    finding: Finding
+    sentences: list[str]  # the finding, and one for each further step
+    rows: list[StoryBranch]
+    shaped_by: list[str]
+    spends: tuple[Spend, ...]
+    budget: BudgetFigures
+    chart: NotRequired[dict[str, Any]]  # Vega-Lite, at a server that was asked for one
+
+
+def story_payload(story: Story, budget: Budget) -> StoryPayload:
+    answer = story.question.answer
+    return StoryPayload(
+        kind="story",
+        id=story.id,
+        preparations=[StoryPreparation(id=entry.id, rho=entry.rho) for entry in story.entries],
+        title=sentences.question_filter(story.question.title, answer.statement, answer.schema),
+        caption=sentences.caption(answer.schema, story.entries[-1], story.confidence),
+        measured=story.question.measured,
+        levels=story.levels,
+        confidence=story.confidence,
+        rho=story.rho,
+        free=story.free,
+        private=story.private,
+        finding=story.finding,
+        sentences=views_results.sentences(story),
+        rows=_story_branches(story),
+        shaped_by=list(story.shaped_by),
+        spends=story.spends,
+        budget=budget_figures(budget),
+    )
+
+
+def _story_branches(story: Story) -> list[StoryBranch]:
+    return [
+        StoryBranch(
+            level=branch.level,
+            rows="all" if branch.step is None else "without" if branch.is_rest else "with",
+            condition="" if branch.step is None else str(branch.step.condition),
+            predicate="" if branch.step is None else str(branch.step.predicate),
+            text=branch.text,
+            gap=branch.gap.estimate,
+            gap_low=number_or_null(branch.gap.interval[0]),
+            gap_high=number_or_null(branch.gap.interval[1]),
+            gap_text=branch.gap_text,
+            rows_low=branch.gap.rows[0],
+            rows_high=branch.gap.rows[1],
+            rows_text=branch.rows_text,
+        )
+        for branch in views_results.tree(story)
+    ]
+
+
+# -- Previews ----------------------------------------------------------------------------------------------
+
+Preview = (
+    QueryPreview
+    | QueriesPreview
+    | ExplanationPreview
+    | CustomPreview
+    | PreparationPreview
+    | QualityPreview
+    | DiscoveryPreview
+    | StoryPreview
+    | TuningPreview
+)
+
+
+def preview_payload(preview: Preview) -> PreviewPayload:
+    price = preview.price
+    once = isinstance(preview, ExplanationPreview) and preview.mechanism == "marginals"
+    return PreviewPayload(
+        kind="preview",
+        rho=price.rho,
+        epsilon=price.epsilon,
+        free=price.free,
+        affordable=price.affordable,
+        remaining=price.remaining,
+        remaining_after=price.remaining_after,
+        spends=price.spends,
+        confidence=preview.confidence,
+        rows=list(map(finite_record, preview.records())),
+        words=list(prices.price(price)),
+        summary=prices.price_summary(price, once=once),
+        expected=_expected(preview),
+        shaped_by=list(preview.shaped_by),
+    )
+
+
+def _expected(preview: Preview) -> list[str]:
+    if isinstance(preview, DiscoveryPreview):
+        return [prices.threshold(preview.threshold, preview.delta)]
+    if isinstance(preview, TuningPreview):
+        return list(preview.expected)
+    if isinstance(preview, QualityPreview):
+        return [prices.expected_count(preview.margin, preview.confidence)]
+    if isinstance(preview, QueryPreview):
+        return [prices.expected_margin(preview)]
+    if isinstance(preview, QueriesPreview):
+        return [*(prices.expected_margin(part, name) for name, part in preview.parts), *preview.notes]
+    if isinstance(preview, StoryPreview):
+        return [views_results.expected_story(preview)]
+    if isinstance(preview, ExplanationPreview):
+        expected = prices.expected_effects(
+            preview.measured,
+            preview.unit,
+            gap=preview.gap_margin,
+            relative=preview.relative_margin,
+            influence=preview.influence_margin,
+        )
+        return [expected, *preview.promises]
+    if isinstance(preview, CustomPreview):
+        return list(preview.promises)
+    return [preview.forecast]
+
+
+# -- True values -------------------------------------------------------------------------------------------
+
+
+def truth_payload(truth: Truth) -> TruthPayload:
+    return TruthPayload(
+        private=False,
+        title=truth.title,
+        shaped_by=list(truth.shaped_by),
+        rows=list(map(finite_record, truth.rows)),
+        values=list(map(_true_value, truth.rows)),
+    )
+
+
+def _true_value(record: dict[str, Any]) -> TrueValue:
+    columns = TruthColumns.of(record)
+    if columns is not None:
+        value, covered = record[columns.true], record[columns.covered]
+    else:
+        value = record["true_influence" if "true_influence" in record else "influence"]
+        covered = record.get("influence_covered")
+    text, gap_without = true_texts(record)
+    return TrueValue(
+        value=None if value is None else number_or_null(value),
+        text=text,
+        covered=covered,
+        gap_without_text=gap_without,
+    )
+
+
+# -- Data quality and tuning -------------------------------------------------------------------------------
 
 
 def quality_payload(quality: Quality, budget: Budget) -> QualityPayload:
@@ -702,4 +690,27 @@ def tuning_payload(tuning: Tuning, budget: Budget) -> dict[str, Any]:
         "notes": list(tuning.notes),
         "spends": tuning.spends,
         "budget": budget_figures(budget),
+    }
+
+
+# -- Texts and numbers -------------------------------------------------------------------------------------
+
+
+def estimate_text(estimate: float, interval: Interval, figures: numbers.Figures | None = None) -> str:
+    return figures.value(estimate) if figures else numbers.number(estimate, interval[1] - interval[0])
+
+
+def interval_text(interval: Interval, figures: numbers.Figures | numbers.Unit | None = None) -> str:
+    write = figures.interval if figures else numbers.interval
+    return write(*interval) if all(map(math.isfinite, interval)) else "unbounded"
+
+
+def number_or_null(value: float) -> float | None:
+    """JSON has no infinity: an unbounded end is null."""
+    return value if math.isfinite(value) else None
+
+
+def finite_record(record: dict[str, Any]) -> Record:
+    return {
+        name: number_or_null(value) if isinstance(value, float) else value for name, value in record.items()
     }

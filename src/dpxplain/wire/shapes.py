@@ -1,7 +1,7 @@
-"""The shapes of the JSON that programs get, and those that load no results: budget, history, query form.
+"""The shapes of the JSON that programs get, from which the server's OpenAPI document is generated.
 
-The server's OpenAPI document is generated from them. They hold only released and public values, except
-`truth`, which is for the curator.
+All values are released or public, except `truth`, which is for the curator. Payloads that need no results are
+built here too, so that they print at once: budget, history, discovered values and the form of a query.
 """
 
 from __future__ import annotations
@@ -26,12 +26,7 @@ from dpxplain.words import numbers
 if TYPE_CHECKING:
     from dpxplain.results.quality import Discovery
 
-
-# -- Shapes ------------------------------------------------------------------------------------------------
-#
-# The shapes of the JSON that programs get. The server's OpenAPI document is generated from them.
-#
-# They hold only released and public values, except `truth`, which is for the curator.
+# -- Budget ------------------------------------------------------------------------------------------------
 
 Scalar = str | int | float | bool | None
 Record = dict[str, Scalar]
@@ -65,6 +60,33 @@ class BudgetPayload(BudgetFigures):
     kind: Literal["budget"]
 
 
+def budget_payload(budget: Budget) -> BudgetPayload:
+    return BudgetPayload(kind="budget", **budget_figures(budget))
+
+
+def budget_figures(budget: Budget) -> BudgetFigures:
+    """Limit, spent and remaining, in ρ and in ε."""
+    epsilon = epsilons(budget)
+    return BudgetFigures(
+        rho=Amounts(limit=budget.limit, spent=budget.spent, remaining=budget.remaining),
+        epsilon=Amounts(limit=epsilon.limit, spent=epsilon.spent, remaining=epsilon.remaining),
+        epsilon_text=AmountTexts(
+            limit=numbers.at_most(epsilon.limit),
+            spent=numbers.at_most(epsilon.spent),
+            remaining=numbers.at_most(epsilon.remaining),
+        ),
+        delta=budget.delta,
+        discovered_delta=budget.discovered_delta,
+        total_delta=budget.total_delta,
+        gaussian=budget.gaussian,
+        expires=None if budget.expires is None else budget.expires.isoformat(),
+        shared_remaining=budget.shared_remaining,
+    )
+
+
+# -- True values -------------------------------------------------------------------------------------------
+
+
 class TrueValue(TypedDict):
     """The true value of a group or predicate. `covered`: is it in the released interval? Null if unknown."""
 
@@ -82,6 +104,9 @@ class TruthPayload(TypedDict):
     shaped_by: list[str]
     rows: list[Record]
     values: list[TrueValue]
+
+
+# -- Answers -----------------------------------------------------------------------------------------------
 
 
 class EstimateTexts(TypedDict):
@@ -179,9 +204,28 @@ class AnswerPayload(AnswerWords):
     parts: list[AnswerPart]
 
 
+# -- Questions and explanations ----------------------------------------------------------------------------
+
+
 class WeightPayload(TypedDict):
     group: str
     weight: float
+
+
+def request_weights(request: Mapping[str, Any] | None) -> list[WeightPayload]:
+    """The groups that a stored request compares, labelled as its answer labels them."""
+    weights = (request or {}).get("weights", ())
+    if not weights:
+        return []
+    from dpxplain.model.groups import group_label  # brings in NumPy
+
+    return [
+        WeightPayload(
+            group=group_label(group) if isinstance(group := term["group"], list) else group,
+            weight=term["weight"],
+        )
+        for term in weights
+    ]
 
 
 class QuestionPayload(EstimateTexts):
@@ -292,6 +336,9 @@ class PreparedPayload(TypedDict):
     budget: BudgetFigures
 
 
+# -- Data quality and discovery ----------------------------------------------------------------------------
+
+
 class QualityLine(TypedDict):
     """A share of all rows: outside a column's values, edges or bounds, or clamped to one of the latter."""
 
@@ -348,51 +395,23 @@ class DiscoveryPayload(TypedDict):
     budget: BudgetFigures
 
 
-class FormMeasure(TypedDict):
-    aggregate: Literal["count", "sum", "avg"]
-    column: str | None
+def discovery_payload(discovery: Discovery, budget: Budget) -> DiscoveryPayload:
+    return DiscoveryPayload(
+        kind="discovery",
+        id=discovery.id,
+        column=discovery.column,
+        rho=discovery.rho,
+        delta=discovery.delta,
+        free=discovery.free,
+        private=discovery.private,
+        threshold=discovery.threshold,
+        values=discovery.rows,
+        spends=discovery.spends,
+        budget=budget_figures(budget),
+    )
 
 
-class FormFilter(TypedDict):
-    """Declared values of a column, by their labels."""
-
-    column: str
-    values: list[str]
-
-
-class QueryForm(TypedDict):
-    measures: list[FormMeasure]
-    groups: list[str]
-    filters: list[FormFilter]
-
-
-class PreviewPayload(TypedDict):
-    """`summary` is the price in a sentence, `expected` the precision; `words` tells the price at length.
-
-    `epsilon` is the price's own ε at the declared δ, however `rho` was chosen.
-    `shaped_by` are the declarations that will shape the numbers, with what is inferred of expressions.
-    """
-
-    kind: Literal["preview"]
-    rho: float
-    epsilon: float
-    free: bool
-    affordable: bool
-    remaining: float
-    remaining_after: float
-    spends: tuple[Spend, ...]
-    confidence: float
-    rows: list[Record]
-    words: list[str]
-    summary: str
-    expected: list[str]
-    shaped_by: list[str]
-    form: NotRequired[QueryForm | None]  # of a query, at a server; null where a form cannot ask it
-
-
-# -- Account payloads --------------------------------------------------------------------------------------
-#
-# A budget, a history and discovered values as plain JSON values; loads no results, so they print at once.
+# -- History -----------------------------------------------------------------------------------------------
 
 
 @public(
@@ -421,10 +440,6 @@ class HistoryPayload(TypedDict):
     older: EntryId | None  # the value of `before` for the preceding page; null if there is none
 
 
-def budget_payload(budget: Budget) -> BudgetPayload:
-    return BudgetPayload(kind="budget", **budget_figures(budget))
-
-
 def history_payload(
     page: HistoryPage, stopped: Collection[int] = (), kept: Collection[int] = ()
 ) -> HistoryPayload:
@@ -449,7 +464,7 @@ def history_line(entry: Entry, **marks: bool) -> HistoryLine:
     return HistoryLine(**vars(entry) | {"total_rho": entry.total_rho or entry.rho} | marks)
 
 
-_READ = [
+_SENT_FIELDS = [
     field.name
     for field in fields(Entry)
     if field.name in PUBLIC[HistoryLine] and field.name not in ("time", "spends")
@@ -460,64 +475,30 @@ def read_entry(line: Mapping[str, Any]) -> Entry:
     """The entry in a line that a server sent."""
     spends = tuple(Spend(spend["event"], spend["rho"], spend["of"]) for spend in line["spends"])
     read = {"time": datetime.fromisoformat(line["time"]), "spends": spends}
-    return Entry(**{name: line[name] for name in _READ} | read)
-
-
-def budget_figures(budget: Budget) -> BudgetFigures:
-    """Limit, spent and remaining, in ρ and in ε."""
-    epsilon = epsilons(budget)
-    return BudgetFigures(
-        rho=Amounts(limit=budget.limit, spent=budget.spent, remaining=budget.remaining),
-        epsilon=Amounts(limit=epsilon.limit, spent=epsilon.spent, remaining=epsilon.remaining),
-        epsilon_text=AmountTexts(
-            limit=numbers.at_most(epsilon.limit),
-            spent=numbers.at_most(epsilon.spent),
-            remaining=numbers.at_most(epsilon.remaining),
-        ),
-        delta=budget.delta,
-        discovered_delta=budget.discovered_delta,
-        total_delta=budget.total_delta,
-        gaussian=budget.gaussian,
-        expires=None if budget.expires is None else budget.expires.isoformat(),
-        shared_remaining=budget.shared_remaining,
-    )
-
-
-def request_weights(request: Mapping[str, Any] | None) -> list[WeightPayload]:
-    """The groups that a stored request compares, labelled as its answer labels them."""
-    weights = (request or {}).get("weights", ())
-    if not weights:
-        return []
-    from dpxplain.model.groups import group_label  # brings in NumPy
-
-    return [
-        WeightPayload(
-            group=group_label(group) if isinstance(group := term["group"], list) else group,
-            weight=term["weight"],
-        )
-        for term in weights
-    ]
-
-
-def discovery_payload(discovery: Discovery, budget: Budget) -> DiscoveryPayload:
-    return DiscoveryPayload(
-        kind="discovery",
-        id=discovery.id,
-        column=discovery.column,
-        rho=discovery.rho,
-        delta=discovery.delta,
-        free=discovery.free,
-        private=discovery.private,
-        threshold=discovery.threshold,
-        values=discovery.rows,
-        spends=discovery.spends,
-        budget=budget_figures(budget),
-    )
+    return Entry(**{name: line[name] for name in _SENT_FIELDS} | read)
 
 
 # -- Query form --------------------------------------------------------------------------------------------
 #
 # A parsed query as the fields of a form: measures, groups, and declared values per filtered column.
+
+
+class FormMeasure(TypedDict):
+    aggregate: Literal["count", "sum", "avg"]
+    column: str | None
+
+
+class FormFilter(TypedDict):
+    """Declared values of a column, by their labels."""
+
+    column: str
+    values: list[str]
+
+
+class QueryForm(TypedDict):
+    measures: list[FormMeasure]
+    groups: list[str]
+    filters: list[FormFilter]
 
 
 def query_form(statement: Statement, schema: Schema) -> QueryForm | None:
@@ -608,3 +589,30 @@ def _values(alternatives: Iterable[Filter]) -> list[object] | None:
             case _:
                 return None
     return values
+
+
+# -- Previews ----------------------------------------------------------------------------------------------
+
+
+class PreviewPayload(TypedDict):
+    """`summary` is the price in a sentence, `expected` the precision; `words` tells the price at length.
+
+    `epsilon` is the price's own ε at the declared δ, however `rho` was chosen.
+    `shaped_by` are the declarations that will shape the numbers, with what is inferred of expressions.
+    """
+
+    kind: Literal["preview"]
+    rho: float
+    epsilon: float
+    free: bool
+    affordable: bool
+    remaining: float
+    remaining_after: float
+    spends: tuple[Spend, ...]
+    confidence: float
+    rows: list[Record]
+    words: list[str]
+    summary: str
+    expected: list[str]
+    shaped_by: list[str]
+    form: NotRequired[QueryForm | None]  # of a query, at a server; null where a form cannot ask it

@@ -96,8 +96,8 @@ def _kept_rows(query: Query, schema: Schema, quality: QualityReading | None) -> 
         cuts = {clean(name): part.privacy.max_rows for name, part in parts(schema).items()}
         row_limits = ", ".join(f"{n:,} {'row' if n == 1 else 'rows'} of {name}" for name, n in cuts.items())
         yield f"For each {unit}, at most {row_limits} are joined: at most {rows} in all."
-        one = a_noun(unit)
-        yield f"A{one[1:]} without rows in one of these tables is not counted, nor is a row without {one}."
+        noun = a_noun(unit)
+        yield f"A{noun[1:]} without rows in one of these tables is not counted, nor is a row without {noun}."
         return
     counted = f"{rows} of each {unit} {'is' if most == 1 else 'are'} counted"
     yield f"At most {counted}. Rows without {a_noun(unit)} are not counted."

@@ -469,8 +469,8 @@ def share_text(share: Interval) -> str:
         return "100% or more"
     if high >= 1.0:
         return f"at least {whole_percent(low)}%"
-    one, other = whole_percent(low), whole_percent(high)
-    return f"{one}%" if one == other else f"{one}–{other}%"
+    least, most = whole_percent(low), whole_percent(high)
+    return f"{least}%" if least == most else f"{least}–{most}%"
 
 
 def _common_fraction(shares: Sequence[Interval]) -> str:

@@ -10,6 +10,8 @@ from dpxplain.model.charge import Spend
 from dpxplain.model.schema import Privacy, Schema
 from dpxplain.words.numbers import PERCENT, PLAIN, POINTS, Unit, at_most, clean, interval, level, number, rho
 
+# -- Prices ------------------------------------------------------------------------------------------------
+
 FREE_QUESTION = "Free: a question uses only the answer you already have."
 FREE_FORMULA = "Free: a formula uses only the answer you already have."
 PREPARED = "Free: this answer is prepared."
@@ -18,8 +20,6 @@ EPSILON = (
     "ρ adds up over requests. ε does not, so each ε here is converted separately. Whatever is asked, all "
     "answers paid from this budget together stay within the ε of the limit."
 )
-DISCOVERY_DELTA = "Discovering values adds at most {:g} to this δ."
-QUALITY_USE = "Every answer now says how much of the data was capped or left out."
 
 
 class PricedPlan(Protocol):
@@ -48,19 +48,6 @@ class PricedPlan(Protocol):
 
     @property
     def remaining_after(self) -> float: ...
-
-
-class ExpectedAnswer(Protocol):
-    """The expected precision of a query."""
-
-    @property
-    def confidence(self) -> float: ...
-
-    @property
-    def margin(self) -> float | None: ...
-
-    @property
-    def margin_by_group_size(self) -> tuple[tuple[int, float], ...]: ...
 
 
 def cost(total: float, spends: Sequence[Spend], free: bool = False) -> str:
@@ -99,6 +86,48 @@ def price_summary(quote: PricedPlan, *, once: bool = False) -> str:
     return f"Costs {total} of {remaining} left{', once' if once else ''}."
 
 
+def rho_and_epsilon(rho: float, epsilon: float, delta: float) -> str:
+    """A price in ρ, with its ε rounded up.
+
+    >>> rho_and_epsilon(0.00770116, 0.4999999, 1e-6)
+    'ρ 0.00770116 (ε 0.5 at δ 1e-6)'
+    """
+    return f"ρ {rho:.6g} ({epsilon_at(epsilon, delta)})"
+
+
+def epsilon_at(epsilon: float, delta: float) -> str:
+    """An ε, rounded up, with its δ.
+
+    >>> epsilon_at(0.12345, 1e-12)
+    'ε 0.124 at δ 1e-12'
+    """
+    return f"ε {at_most(epsilon)} at {delta_text(delta)}"
+
+
+def delta_text(delta: float) -> str:
+    """
+    >>> delta_text(1e-6), delta_text(0.001)
+    ('δ 1e-6', 'δ 0.001')
+    """
+    return f"δ {delta:g}".replace("e-0", "e-")
+
+
+# -- Expected precision ------------------------------------------------------------------------------------
+
+
+class ExpectedAnswer(Protocol):
+    """The expected precision of a query."""
+
+    @property
+    def confidence(self) -> float: ...
+
+    @property
+    def margin(self) -> float | None: ...
+
+    @property
+    def margin_by_group_size(self) -> tuple[tuple[int, float], ...]: ...
+
+
 def expected_margin(preview: ExpectedAnswer, name: str = "") -> str:
     """How far off each group's value may be."""
     begin = f"{clean(name)}: expected" if name else "Expected"
@@ -126,58 +155,6 @@ def expected_effects(
     if relative is not None:
         return f"Each relative influence will be accurate to about ±{number(relative * 100)}%."
     return f"Each influence will be accurate to about ±{number(influence)}."
-
-
-def discovered_delta(spent: float, total: float) -> str:
-    """A note beside an ε at δ if values were discovered."""
-    return (
-        f"Discovering values has spent up to δ = {spent:g} as well. "
-        f"Everything asked together is (ε, {total:g})-differentially private."
-    )
-
-
-def threshold(least: int, delta: float) -> str:
-    """How many units a value needs to be discovered."""
-    return (
-        f"A value is found if its noisy number of units exceeds {least:,}. The chance to find a value "
-        f"that only one unit has is below δ = {delta:.3g}. This δ is spent in addition to ρ."
-    )
-
-
-def lost(low: float, high: float) -> str:
-    """A number of rows that are left out; the upper end may be unknown."""
-    return f"{interval(low, high)} lost" if math.isfinite(high) else f"at least {number(low)} lost"
-
-
-def rho_and_epsilon(rho: float, epsilon: float, delta: float) -> str:
-    """A price in ρ, with its ε rounded up.
-
-    >>> rho_and_epsilon(0.00770116, 0.4999999, 1e-6)
-    'ρ 0.00770116 (ε 0.5 at δ 1e-6)'
-    """
-    return f"ρ {rho:.6g} ({epsilon_at(epsilon, delta)})"
-
-
-def epsilon_at(epsilon: float, delta: float) -> str:
-    """An ε, rounded up, with its δ.
-
-    >>> epsilon_at(0.12345, 1e-12)
-    'ε 0.124 at δ 1e-12'
-    """
-    return f"ε {at_most(epsilon)} at {delta_text(delta)}"
-
-
-def delta_text(delta: float) -> str:
-    """
-    >>> delta_text(1e-6), delta_text(0.001)
-    ('δ 1e-6', 'δ 0.001')
-    """
-    return f"δ {delta:g}".replace("e-0", "e-")
-
-
-# -- Forecasts ---------------------------------------------------------------------------------------------
-#
-# A forecast of what a preparation will make clear, shown before anybody pays for it.
 
 
 def preparation_forecast(
@@ -218,9 +195,30 @@ def preparation_forecast(
     return f"{sentence} {where} {number(100 * smallest / gap)}% of the {whole}."
 
 
+# -- Discovery ---------------------------------------------------------------------------------------------
+
+DISCOVERY_DELTA = "Discovering values adds at most {:g} to this δ."
+
+
+def discovered_delta(spent: float, total: float) -> str:
+    """A note beside an ε at δ if values were discovered."""
+    return (
+        f"Discovering values has spent up to δ = {spent:g} as well. "
+        f"Everything asked together is (ε, {total:g})-differentially private."
+    )
+
+
+def threshold(least: int, delta: float) -> str:
+    """How many units a value needs to be discovered."""
+    return (
+        f"A value is found if its noisy number of units exceeds {least:,}. The chance to find a value "
+        f"that only one unit has is below δ = {delta:.3g}. This δ is spent in addition to ρ."
+    )
+
+
 # -- Data quality ------------------------------------------------------------------------------------------
-#
-# Data quality in words: what the shares do not tell, and the name of a misfit.
+
+QUALITY_USE = "Every answer now says how much of the data was capped or left out."
 
 
 def quality_limits(schema: Schema) -> tuple[str, ...]:
@@ -238,3 +236,8 @@ def quality_limits(schema: Schema) -> tuple[str, ...]:
 def units_misfit(max_rows: int) -> str:
     """The misfit of privacy units with more rows than `max_rows`."""
     return f"more than {max_rows:,} rows"
+
+
+def lost(low: float, high: float) -> str:
+    """A number of rows that are left out; the upper end may be unknown."""
+    return f"{interval(low, high)} lost" if math.isfinite(high) else f"at least {number(low)} lost"

@@ -1,4 +1,4 @@
-"""Titles, questions, conditions and explanations in words."""
+"""Aggregates, groups, filters, conditions, questions and explanations in words."""
 
 from __future__ import annotations
 
@@ -50,30 +50,10 @@ from dpxplain.words.numbers import (
 if TYPE_CHECKING:
     from dpxplain.phases.assess import Assessment
 
-
 # -- Titles ------------------------------------------------------------------------------------------------
 #
-# The question behind an answer as one sentence: what is measured, by which groups, for which rows.
-#
-# It follows from the statement and the declared labels alone, so it is public.
-
-_LISTED = 6  # values of a condition that are named
-_VERBS: dict[Operator, str] = {
-    "=": "is",
-    "<>": "is not",
-    "<": "is below",
-    "<=": "is at most",
-    ">": "is above",
-    ">=": "is at least",
-}
-_MEASURES = {
-    "sum": "Sum of",
-    "avg": "Average of",
-    "var_samp": "Variance of",
-    "var_pop": "Variance (of all rows) of",
-    "stddev_samp": "Standard deviation of",
-    "stddev_pop": "Standard deviation (of all rows) of",
-}
+# The question behind an answer as one sentence: what is measured, by which groups, for which rows. It
+# follows from the statement and the declared labels alone, so it is public.
 
 
 def answer_title(statement: Statement, schema: Schema) -> str:
@@ -96,14 +76,6 @@ def value_title(part: Statement, whole: Statement, schema: Schema) -> str:
     return _sentence(value_words(part.presentation.values[0], part, schema), whole, schema)
 
 
-def caption(schema: Schema, entry: Entry, confidence: float) -> str:
-    """The caption of a result that leaves the page: the data, the cost, the date and the confidence."""
-    return (
-        f"{clean(schema.table.name)} · number {entry.id} · cost {rho(entry.rho)} · {entry.time:%Y-%m-%d} · "
-        f"{level(confidence)} intervals, for privacy noise only"
-    )
-
-
 def question_filter(question: str, statement: Statement, schema: Schema) -> str:
     """The question with the filter of its answer, because the groups are compared within these rows."""
     where = statement.query.where
@@ -112,6 +84,37 @@ def question_filter(question: str, statement: Statement, schema: Schema) -> str:
         if where is None
         else f"{clean(question)} Only where {condition_words(where, schema)}."
     )
+
+
+def _sentence(values: str, statement: Statement, schema: Schema) -> str:
+    query = statement.query
+    groups = _listed([_subject(name, schema) for name in query.group_by])
+    if ", capped at " in values:
+        values += ","
+    of = f" by {groups}" if groups else "" if query.where is not None else " of all rows"
+    where = "" if query.where is None else f", only where {condition_words(query.where, schema)}"
+    having = f", shown where {clean(statement.having_text)}" if statement.having_text else ""
+    return f"{values}{of}{where}{having}"
+
+
+def caption(schema: Schema, entry: Entry, confidence: float) -> str:
+    """The caption of a result that leaves the page: the data, the cost, the date and the confidence."""
+    return (
+        f"{clean(schema.table.name)} · number {entry.id} · cost {rho(entry.rho)} · {entry.time:%Y-%m-%d} · "
+        f"{level(confidence)} intervals, for privacy noise only"
+    )
+
+
+# -- Values and groups -------------------------------------------------------------------------------------
+
+_MEASURES = {
+    "sum": "Sum of",
+    "avg": "Average of",
+    "var_samp": "Variance of",
+    "var_pop": "Variance (of all rows) of",
+    "stddev_samp": "Standard deviation of",
+    "stddev_pop": "Standard deviation (of all rows) of",
+}
 
 
 def value_words(output: Output, statement: Statement, schema: Schema) -> str:
@@ -180,16 +183,6 @@ def capped(aggregate: Aggregate, schema: Schema) -> str:
     return f", capped at {high}" if low == "0" else f", capped at {low} and {high}"
 
 
-def group_name(groups: Groups, index: int, schema: Schema) -> str:
-    """A group's name in a sentence, with the declared labels of its values."""
-    columns = [schema.column(name) for name in groups.columns]
-    texts = [
-        column.value_label(value) or label(value)
-        for column, value in zip(columns, groups.key(index), strict=True)
-    ]
-    return clean(", ".join(texts)) or ALL_ROWS
-
-
 def is_share(aggregate: Aggregate, schema: Schema) -> bool:
     """Whether it averages a column with bounds 0 and 1 and either step 1 or a label that begins "share"."""
     if aggregate.kind != "avg" or aggregate.column is None:
@@ -218,6 +211,29 @@ def column_words(name: str, schema: Schema) -> str:
     return clean(schema.column(name).heading(name))
 
 
+def group_name(groups: Groups, index: int, schema: Schema) -> str:
+    """A group's name in a sentence, with the declared labels of its values."""
+    columns = [schema.column(name) for name in groups.columns]
+    texts = [
+        column.value_label(value) or label(value)
+        for column, value in zip(columns, groups.key(index), strict=True)
+    ]
+    return clean(", ".join(texts)) or ALL_ROWS
+
+
+# -- Filters -----------------------------------------------------------------------------------------------
+
+_LISTED = 6  # values of a condition that are named
+_VERBS: dict[Operator, str] = {
+    "=": "is",
+    "<>": "is not",
+    "<": "is below",
+    "<=": "is at most",
+    ">": "is above",
+    ">=": "is at least",
+}
+
+
 def condition_words(node: Filter, schema: Schema) -> str:
     """A filter as a clause: sex is F, and age is above 20."""
     match node:
@@ -237,17 +253,6 @@ def condition_words(node: Filter, schema: Schema) -> str:
             return " and ".join(_conjuncts(parts, schema))
         case Or(parts):
             return " or ".join(condition_words(part, schema) for part in parts)
-
-
-def _sentence(values: str, statement: Statement, schema: Schema) -> str:
-    query = statement.query
-    groups = _listed([_subject(name, schema) for name in query.group_by])
-    if ", capped at " in values:
-        values += ","
-    of = f" by {groups}" if groups else "" if query.where is not None else " of all rows"
-    where = "" if query.where is None else f", only where {condition_words(query.where, schema)}"
-    having = f", shown where {clean(statement.having_text)}" if statement.having_text else ""
-    return f"{values}{of}{where}{having}"
 
 
 def _conjuncts(parts: Sequence[Filter], schema: Schema) -> list[str]:
@@ -299,8 +304,6 @@ def _listed(words: Sequence[str]) -> str:
 
 
 # -- Conditions --------------------------------------------------------------------------------------------
-#
-# The name of a condition: as a line of a table, and as a phrase within a sentence.
 
 AnyPredicate = Predicate | FilterPredicate
 
@@ -349,9 +352,7 @@ def _noun(condition: Condition, schema: Schema) -> str:
     return f"{name} “{label(value)}”"
 
 
-# -- Questions ---------------------------------------------------------------------------------------------
-#
-# The question in words: what was asked, and whether the gap is real.
+# -- Notes -------------------------------------------------------------------------------------------------
 
 NOISE_ONLY = "The interval covers privacy noise only, not sampling."
 GENERAL_USE = (
@@ -371,6 +372,9 @@ def unselected_note(aggregate: str) -> str:
         f"{aggregate} is measured too, because HAVING or ORDER BY uses it. The ρ is shared among all "
         "aggregates."
     )
+
+
+# -- Questions ---------------------------------------------------------------------------------------------
 
 
 def question_text(aggregate: str, labels: Sequence[str], contrast: Contrast) -> str:
@@ -440,7 +444,7 @@ def finding_in_general(
 
 # -- Explanations ------------------------------------------------------------------------------------------
 #
-# An explanation in words: each row's effect and sentence, the notes below a table, and what would help.
+# Each row's effect and sentence, and the notes below a table.
 
 UNMATCHED = "A row whose value is not in a column's list matches no condition on that column."
 LOST_IN_NOISE = "{count}, too noisy to tell"
@@ -453,8 +457,6 @@ STORY_ORDER = "Which condition comes first at each step is an estimate."
 STORY_ADVICE = "A larger ρ, or fewer columns with attributes=[…], may show more."
 ORDER_PRICE = "The order would be clear for about {rho}."
 _FOLDED = 4  # conditions named under a row; the others are counted
-_MOST_TIMES = 1_000.0  # times the budget spent; beyond that no price is named
-_MANY_VALUES = 20  # of a column: with so many, noise alone can fill a table with them
 
 
 def effect_text(effect: Effect) -> str:
@@ -541,6 +543,14 @@ def mechanism_note(mechanism: str, reason: str, lower_share: float | None) -> st
     if lower_share in (None, LOWER_SHARE):
         return note
     return f"{note} {100 * lower_share:.4g}% of the ρ for ranks is spent on their lower bounds."
+
+
+# -- Advice ------------------------------------------------------------------------------------------------
+#
+# What would help where the order or the effects are not clear.
+
+_MOST_TIMES = 1_000.0  # times the budget spent; beyond that no price is named
+_MANY_VALUES = 20  # of a column: with so many, noise alone can fill a table with them
 
 
 def enough_rho(spent: float, intervals: Sequence[Interval]) -> float | None:
