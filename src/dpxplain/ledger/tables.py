@@ -368,7 +368,7 @@ def _sqlite_trigger(table: sa.Table, event: str) -> str:
 
 # -- Account totals ----------------------------------------------------------------------------------------
 #
-# Running figures of each account on a data set: the cost of Gaussian noise, and the last entry's number.
+# The cost of Gaussian noise and the last entry's number, for each account on a data set.
 #
 # Both can be computed from the entries; they are stored so that no request reads a whole history. A charge
 # for lost records has no number. Its row serves as its number, and the numbers of every account continue
