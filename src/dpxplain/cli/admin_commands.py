@@ -1,4 +1,4 @@
-"""`dpxplain token` and `allow`: who may sign in, and what they may spend and see."""
+"""`dpxplain token`, `allow` and `serve`: who may sign in, what they may spend and see, and the server."""
 
 from __future__ import annotations
 
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from dpxplain.ledger.protocol import Allowance
     from dpxplain.server.app import Opening
 
-
-# -- Admin commands ----------------------------------------------------------------------------------------
+# -- Tokens and allowances ---------------------------------------------------------------------------------
 
 token_app = typer.Typer(rich_markup_mode="rich")
 allow_app = typer.Typer(rich_markup_mode="rich")
@@ -346,9 +345,9 @@ def _unknown(allowance: Allowance) -> dict[str, None]:
     return {} if allowance.time is not None else {"limit": None, "remaining": None}
 
 
-# -- Serve command -----------------------------------------------------------------------------------------
+# -- Server ------------------------------------------------------------------------------------------------
 #
-# `dpxplain serve`: the page and the REST API, for many analysts or for one person at this machine.
+# The page and the REST API, for many analysts or for one person at this machine.
 
 
 def serve(

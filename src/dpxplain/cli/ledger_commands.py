@@ -1,4 +1,6 @@
-"""`dpxplain ledger`: creates, checks, backs up and restores a ledger, and declares losses."""
+"""`dpxplain ledger` and `audit`: creates, checks, backs up and restores a ledger, declares losses, verifies
+the audit log, and tests the privacy promise.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,7 @@ if TYPE_CHECKING:
     from dpxplain.ledger.backup import Loss
     from dpxplain.ledger.ledger import SQLLedger
 
-
-# -- Ledger commands ---------------------------------------------------------------------------------------
+# -- Ledger ------------------------------------------------------------------------------------------------
 
 ledger_app = typer.Typer(rich_markup_mode="rich")
 
@@ -253,10 +254,7 @@ def _as_json(lost: Sequence[Loss]) -> list[dict[str, object]]:
     ]
 
 
-# -- Audit commands ----------------------------------------------------------------------------------------
-#
-# `dpxplain audit`: shows, verifies and anchors the audit log, and tests the privacy promise from outside, on
-# made-up neighbouring tables.
+# -- Audit log ---------------------------------------------------------------------------------------------
 
 audit_app = typer.Typer(rich_markup_mode="rich")
 
@@ -491,6 +489,8 @@ def _print_report(report: AuditReport) -> None:
         warn("Somebody changed the ledger from outside DPXPlain. Compare it with a backup.")
 
 
+# -- Privacy audit -----------------------------------------------------------------------------------------
+
 _COLUMNS = ("design", "neighbours", "releases", "ρ promised", "ρ at least", "promise")
 
 
@@ -529,10 +529,9 @@ def audit_privacy(
     Example:
       [cyan]dpxplain audit privacy --minutes 5 --design count --design average[/cyan]
     """
-    from dpxplain.audit.privacy_audit import audit_privacy as run
-    from dpxplain.audit.privacy_audit import designs
+    from dpxplain.audit import privacy_audit
 
-    names = [name for name in designs() if not design or any(word in name for word in design)]
+    names = [name for name in privacy_audit.designs() if not design or any(word in name for word in design)]
     if not names:
         raise BadRequest("No design has this name.", remedy="See: dpxplain audit privacy --list")
     if listing:
@@ -559,7 +558,9 @@ def audit_privacy(
             if as_json:
                 emit("progress", stage=name)
 
-        for finding in run(names, minutes=minutes, seed=seed, workers=workers, begin=begin):
+        for finding in privacy_audit.audit_privacy(
+            names, minutes=minutes, seed=seed, workers=workers, begin=begin
+        ):
             findings.append(finding)
             progress.advance(task)
             if not as_json and finding.violation:

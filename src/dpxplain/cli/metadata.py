@@ -1,4 +1,6 @@
-"""Reads what a catalog or other tools' metadata (CSVW-EO of lomas, SmartNoise SQL) say about a table."""
+"""Drafts a schema from what a catalog or other tools' metadata (CSVW-EO of lomas, SmartNoise SQL) say about a
+table. Reads no row.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ from dpxplain.errors import BadRequest, SchemaError, SourceError
 from dpxplain.model.column import DISCOVER
 from dpxplain.model.schema import Schema
 
-# -- Metadata ----------------------------------------------------------------------------------------------
+# -- Descriptions of tables --------------------------------------------------------------------------------
 
 _TYPES = {
     **dict.fromkeys(("string", "str", "text", "anyuri", "token"), "text"),
@@ -130,7 +132,7 @@ def _unknown(path: Path) -> BadRequest:
     )
 
 
-# -- CSVW-EO ------------------------------------------------------------------------------------------------
+# -- CSVW-EO -----------------------------------------------------------------------------------------------
 
 
 def _plain(node: Any) -> dict[str, Any]:
@@ -201,7 +203,7 @@ def _partitioned(column: DescribedColumn, partitions: Sequence[Mapping[str, Any]
     column.notes.append("Its partitions leave gaps or overlap, so they were not used as edges.")
 
 
-# -- SmartNoise ---------------------------------------------------------------------------------------------
+# -- SmartNoise --------------------------------------------------------------------------------------------
 
 _TABLE_WORDS = {
     *("rows", "row_privacy", "max_ids", "sample_max_ids", "censor_dims", "clamp_counts", "clamp_columns"),
@@ -260,7 +262,7 @@ def _smartnoise_column(name: str, column: Mapping[str, Any]) -> DescribedColumn:
     return described
 
 
-# -- Both ---------------------------------------------------------------------------------------------------
+# -- Parts of both formats ---------------------------------------------------------------------------------
 
 
 def _described(name: str, kind: str, column: Mapping[str, Any], lowest: str, highest: str) -> DescribedColumn:
@@ -302,9 +304,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-# -- Metadata draft ----------------------------------------------------------------------------------------
-#
-# Drafts a schema from what a catalog or other tools' metadata say about a table. Reads no row.
+# -- Draft -------------------------------------------------------------------------------------------------
 
 _HEADER = """\
 DRAFT written by: dpxplain schema init

@@ -1,4 +1,4 @@
-"""The options of the commands, with their help."""
+"""The options of the commands with their help, and completions for the Tab key."""
 
 from __future__ import annotations
 
@@ -30,10 +30,9 @@ if TYPE_CHECKING:
     from dpxplain.results.answer import Answer
     from dpxplain.results.answers import Answers
 
-
 # -- Completion --------------------------------------------------------------------------------------------
 #
-# Completions for the Tab key: public words only, read from the schema and the ledger.
+# Public words only, read from the schema and the ledger.
 #
 # On an error there are no completions, because a message would appear in the middle of the command line.
 
@@ -478,7 +477,7 @@ def _predicates(texts: Sequence[str] | None, schema: Schema) -> list[Any] | None
     return [read(text, schema) for text in texts]
 
 
-# -- Admin options -----------------------------------------------------------------------------------------
+# -- Options and output of the curator ---------------------------------------------------------------------
 #
 # What `token`, `allow` and `audit` share: their options, opening the ledger, and tables of its rows.
 

@@ -1,4 +1,6 @@
-"""`dpxplain schema init`, `check` and `tune`: drafts a schema, compares it with the data, narrows bounds."""
+"""`dpxplain schema` and `data`: drafts a schema, compares it with the data, narrows bounds, and accepts
+changed data.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,7 @@ if TYPE_CHECKING:
     from dpxplain.model.schema import Privacy, Schema
     from dpxplain.results.schema_check import SchemaCheck, SchemaWarning
 
-
-# -- Schema commands ---------------------------------------------------------------------------------------
+# -- Schema ------------------------------------------------------------------------------------------------
 
 
 class MetadataKind(StrEnum):
@@ -381,9 +382,9 @@ def _print_warning(place: int, warning: SchemaWarning) -> None:
         OUT.print(Padding(Text(toml, "cyan"), (0, 0, 0, 7), expand=False))
 
 
-# -- Data commands -----------------------------------------------------------------------------------------
+# -- Data versions -----------------------------------------------------------------------------------------
 #
-# `dpxplain data`, for curators: shows whether the data have changed, and accepts new data.
+# For curators.
 
 data_app = typer.Typer(rich_markup_mode="rich")
 

@@ -32,373 +32,7 @@ from dpxplain.model.schema_fit import UnitCandidate
 if TYPE_CHECKING:
     from dpxplain.engines.duckdb_profile import ColumnProfile
 
-
-# -- Draft edges -------------------------------------------------------------------------------------------
-#
-# Drafted edges, bounds and calendar values: round numbers, whole months, and bins that each hold some
-# rows.
-
-FEW_BINS = 10
-_UNEVEN, _THIN, _ENOUGH = 0.35, 0.0025, 0.02  # limits on the share of the rows in one bin
-_FEW_VALUES = 20  # with fewer different values, bins of equal width stay, even empty ones
-_MOST_YEARS = 60
-# The first and last number that a column with this name has, by public knowledge.
-_CALENDAR = {
-    r"(.*_)?(month|mon|mth)(_?(of_?year|no|nr|num|number))?": [(1, 12)],
-    r"(.*_)?(day|dom|mday)(_?of_?month)?": [(1, 31)],
-    r"(.*_)?(hour|hr|hh)(_?of_?day)?": [(0, 23), (0, 24)],
-    r"(.*_)?(minute|min|mi)": [(0, 59)],
-    r"(.*_)?(second|sec)": [(0, 59), (0, 60)],
-    r"(.*_)?(weekday|dow|wday|day_?of_?week)": [(0, 6), (1, 7)],
-    r"(.*_)?(quarter|qtr)": [(1, 4)],
-    r"(.*_)?(week|isoweek|week_?of_?year)": [(1, 53), (0, 53)],
-}
-_YEAR = re.compile(r"(.*_)?(year|yr|yyyy)", re.IGNORECASE)
-_NAMES = (
-    list(calendar.day_name),
-    list(calendar.day_abbr),
-    [calendar.month_name[month] for month in range(1, 13)],
-    [calendar.month_abbr[month] for month in range(1, 13)],
-)
-
-
-def calendar_values(name: str, low: float, high: float) -> list[int] | None:
-    """All values of the part of the calendar in the column's name, if the column's numbers fit it.
-
-    >>> calendar_values("hour", 5, 23) == list(range(24)), calendar_values("hour", 5, 100)
-    (True, None)
-    """
-    if _YEAR.fullmatch(name) and low >= 1500 and high <= 2200 and high - low < _MOST_YEARS:
-        return list(range(int(low), int(high) + 1))
-    for pattern, ranges in _CALENDAR.items():
-        if re.fullmatch(pattern, name, re.IGNORECASE):
-            return next((list(range(a, b + 1)) for a, b in ranges if a <= low and high <= b), None)
-    return None
-
-
-def calendar_names(values: Sequence[object]) -> list[str] | None:
-    """All weekdays or months in their order, if the values are some of them.
-
-    >>> calendar_names(["Fri", "Mon"])
-    ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun']
-    """
-    if len(values) < 2:
-        return None
-    for names in _NAMES:
-        for form in (str, str.lower, str.upper):
-            listed = [form(name) for name in names]
-            if set(values) <= set(listed):
-                return listed
-    return None
-
-
-def drafted_edges(low: float, high: float, whole: bool, quantiles: Sequence[float]) -> list[float]:
-    """Round edges that cover the whole range: of equal width, or closer together where most rows are."""
-    edges = round_edges(low, high, whole)
-    if low == 0 and len(edges) > 2 and whole:
-        edges[:2] = [-1.0]  # zero joins the first bin, because nobody would write (-10, 0] for it
-    if len(set(quantiles)) <= _FEW_VALUES:
-        return edges
-    even = _without_thin(edges, quantiles)
-    uneven = _without_thin(_uneven_edges(low, high, quantiles) or edges, quantiles)
-    largest = max(_shares(even, quantiles))
-    return uneven if largest > max(_UNEVEN, max(_shares(uneven, quantiles))) else even
-
-
-def round_edges(low: float, high: float, whole: bool) -> list[float]:
-    """Edges of about ten bins at round numbers that cover the whole range. The lowest edge is below `low`,
-    because bins exclude their lower edge.
-
-    >>> round_edges(17, 90, whole=True)
-    [10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0]
-    >>> round_edges(0.0, 0.37, whole=False)
-    [-0.05, 0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4]
-    """
-    spread, size = high - low, max(abs(low), abs(high))
-    if spread <= 1e-9 * size:  # (nearly) one value only: a single bin from about zero
-        width = _round_up(size or 1.0)
-    else:
-        width = _round_up(max(spread / FEW_BINS, 1.0 if whole else 0.0))
-    first = math.ceil(low / width) - 1
-    last = max(math.ceil(high / width), first + 1)
-    last += last * width < high  # needed if the quotient was rounded to zero
-    # Rounding the product to the digits of the width gives 0.3, not 0.30000000000000004.
-    digits = 1 - math.floor(math.log10(width))
-    edges = [round(i * width, digits) if digits > 0 else float(i * width) for i in range(first, last + 1)]
-    return list(dict.fromkeys(0.0 if edge == 0 else edge for edge in edges))
-
-
-def _round_up(width: float) -> float:
-    """The next of 1, 2, 5, 10, 20, 50, ..."""
-    power = 10.0 ** math.floor(math.log10(width))
-    return float(f"{next(m for m in (1, 2, 5, 10, 20) if m * power >= width * (1 - 1e-9)) * power:.12g}")
-
-
-def _uneven_edges(low: float, high: float, quantiles: Sequence[float]) -> list[float]:
-    """Edges at 0, ±1, ±2, ±5, ±10, ..., so that every bin holds a few percent; empty if this gives one."""
-    size = max(abs(low), abs(high))
-    powers = range(math.floor(math.log10(size)) - 4, math.floor(math.log10(size)) + 2)
-    steps = [float(f"{m * 10.0**p:.12g}") for p in powers for m in (1, 2, 5)]
-    marks = sorted([-step for step in steps] + [0.0] + steps)
-    start = 0.0 if low < 0 < high else max(mark for mark in marks if mark < low)
-    above, below = [start], [start]
-    for mark in marks:
-        if start < mark < high and min(_shares([above[-1], mark, math.inf], quantiles)) >= _ENOUGH:
-            above.append(mark)
-    for mark in reversed(marks):
-        if low <= mark < start and min(_shares([-math.inf, mark, below[-1]], quantiles)) >= _ENOUGH:
-            below.append(mark)
-    if start >= low:
-        below.append(max(mark for mark in marks if mark < low))
-    edges = [*reversed(below[1:]), *above, min(mark for mark in marks if mark >= high)]
-    return edges if len(edges) > 2 else []
-
-
-def _without_thin(edges: list[float], quantiles: Sequence[float]) -> list[float]:
-    """The edges, with each bin that has hardly any rows joined to the next bin."""
-    kept_edges = [edges[0]]
-    for edge in edges[1:-1]:
-        if min(_shares([kept_edges[-1], edge, math.inf], quantiles)) >= _THIN:
-            kept_edges.append(edge)
-    return [*kept_edges, edges[-1]]
-
-
-def _shares(edges: Sequence[float], quantiles: Sequence[float]) -> list[float]:
-    """The share of the rows in each bin, as far as the quantiles tell."""
-    return [sum(a < q <= b for q in quantiles) / len(quantiles) for a, b in pairwise(edges)]
-
-
-_MOST_BINS, _MOST_WEEKS = 24, 9
-_DAY = timedelta(days=1)
-_MONTHS = {1: "month", 3: "quarter", 12: "year", 60: "5 years", 120: "10 years", 600: "50 years"}
-EARLIEST, LATEST = datetime(1000, 1, 1), datetime(9000, 1, 1)
-"""Dates outside these have another meaning, such as unknown or for ever."""
-
-
-def drafted_dates(first: datetime, last: datetime, whole_days: bool) -> tuple[str, list[str]]:
-    """The period of a bin, and the edges (as ISO text) of bins that hold all moments from `first` to `last`.
-
-    A bin excludes its lower edge, so for whole days the edge of a month is the last day of the month before.
-
-    >>> drafted_dates(datetime(2013, 1, 1), datetime(2013, 3, 30), whole_days=True)
-    ('month', ['2012-12-31', '2013-01-31', '2013-02-28', '2013-03-31'])
-    >>> drafted_dates(datetime(2013, 1, 1, 5), datetime(2013, 1, 3, 9), whole_days=False)
-    ('day', ['2013-01-01', '2013-01-02', '2013-01-03', '2013-01-04'])
-    """
-    hour = timedelta(hours=1)
-    shift = _DAY if whole_days else timedelta()  # a day belongs to the bin that contains its end
-    # The first moment of a period belongs to the bin before. For `first` itself, the lowest edge is lowered.
-    after = first + (shift or timedelta(microseconds=1))
-    period, starts = _starts(after, max(last + shift, after), least=_DAY if whole_days else hour)
-    edges = [start - shift for start in starts]
-    if edges[0] == first:
-        edges[0] -= hour if period == "hour" else _DAY
-    is_dated = all(edge.time() == time() for edge in edges)
-    return period, [str(edge.date() if is_dated else edge) for edge in edges]
-
-
-def _starts(first: datetime, last: datetime, least: timedelta) -> tuple[str, list[datetime]]:
-    """The finest period with few enough bins: its starts from before `first` to `last` or later."""
-    midnight = datetime.combine(first.date(), time())
-    monday = midnight - first.weekday() * _DAY
-    for period, start, step, most in (
-        ("hour", midnight, timedelta(hours=1), _MOST_BINS),
-        ("day", midnight, _DAY, _MOST_BINS),
-        ("week", monday, 7 * _DAY, _MOST_WEEKS),
-    ):
-        if step >= least and last - first <= most * step:
-            begin = start + ((first - start) // step) * step
-            begin -= step if begin == first else timedelta()
-            return period, [begin + n * step for n in range(-(-(last - begin) // step) + 1)]
-    bins = {months: _whole_months(first, last, months) for months in _MONTHS}
-    months = next((months for months in bins if len(bins[months]) - 1 <= _MOST_BINS), max(bins))
-    return _MONTHS[months], bins[months]
-
-
-def _whole_months(first: datetime, last: datetime, months: int) -> list[datetime]:
-    """The starts of periods of `months` months, from before `first` to `last` or later."""
-    begin = _month(first) // months
-    begin -= _month_start(begin * months) == first
-    end = -(-(_month(last) + (_month_start(_month(last)) < last)) // months)
-    return [_month_start(number * months) for number in range(begin, end + 1)]
-
-
-def _month(moment: date) -> int:
-    return moment.year * 12 + moment.month - 1
-
-
-def _month_start(number: int) -> datetime:
-    return datetime(number // 12, number % 12 + 1, 1)
-
-
-# -- Codebook ----------------------------------------------------------------------------------------------
-#
-# Reads a code book: columns with their values and labels, as CSV or YAML. It is public knowledge.
-
-_COLUMN = ("column", "variable", "name", "field")
-_VALUE = ("value", "code", "values")
-_LABEL = ("label", "description", "meaning", "text")
-_WHOLE = re.compile(r"-?[0-9]{1,15}")
-_TRUTHS = {"true": True, "false": False, "1": True, "0": False}
-_LOW, _HIGH = ("low", "min", "minimum", "lower"), ("high", "max", "maximum", "upper")
-
-
-@dataclass
-class CodedColumn:
-    """What a code book says about one column."""
-
-    label: str = ""
-    values: dict[str, str] = field(default_factory=dict)  # each value as text, with its label
-    bounds: tuple[float, float] | None = None
-
-    @property
-    def has_domain(self) -> bool:
-        """Whether the code book says which values the column can have."""
-        return bool(self.values or self.bounds)
-
-    def typed_values(self, kind: str) -> list[bool | int | str]:
-        """The values as a column of this kind holds them: codes such as 01 are numbers only among numbers."""
-        texts = list(self.values)
-        typed: list[bool | int | str] = [*texts]
-        if kind == "true or false" and {text.lower() for text in texts} <= _TRUTHS.keys():
-            typed = [_TRUTHS[text.lower()] for text in texts]
-        elif kind == "numbers" and all(_WHOLE.fullmatch(text) for text in texts):
-            typed = [int(text) for text in texts]
-        if len(set(typed)) < len(typed):
-            repeated = next(text for text, value in zip(texts, typed, strict=True) if typed.count(value) > 1)
-            raise BadRequest(
-                f"The code book lists {repeated!r} twice for one column.",
-                remedy="List each code once. 1 and 01 are the same number.",
-            )
-        return typed
-
-    def value_labels(self, kind: str) -> dict[str, str]:
-        """The labels, by value as a schema writes it."""
-        labelled = zip(self.typed_values(kind), self.values.values(), strict=True)
-        return {_text(value): text for value, text in labelled if text}
-
-
-Codebook = Mapping[str, CodedColumn]
-
-
-def read_codebook(path: Path) -> Codebook:
-    """The code book of a file that ends in .csv, .tsv, .yaml or .yml."""
-    kind = path.suffix.lower()
-    if kind not in (".csv", ".tsv", ".yaml", ".yml"):
-        raise BadRequest(
-            f"{path} is not a code book: its name must end in .csv, .tsv, .yaml or .yml.",
-            remedy='Use a CSV file with the columns "column", "value" and "label", or a YAML file.',
-        )
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError):
-        raise BadRequest(f"Cannot read {path}.", remedy="Name an existing file in UTF-8.") from None
-    book = _from_yaml(text, path) if kind in (".yaml", ".yml") else _from_csv(text, path, kind)
-    if not book:
-        raise BadRequest(
-            f"The code book {path} is empty.", remedy="Add lines with a column, a value and a label."
-        )
-    return book
-
-
-def check_names(book: Codebook, names: Collection[str]) -> None:
-    """Raises if the code book is for another table."""
-    if book and book.keys().isdisjoint(names):
-        raise SourceError(
-            "None of the columns in the code book is in the data.",
-            remedy="Write the column names as in the data, including upper and lower case.",
-        )
-
-
-def _from_csv(text: str, path: Path, kind: str) -> Codebook:
-    lines = text.splitlines()
-    delimiter = "\t" if kind == ".tsv" else max(",;\t", key=(lines or [""])[0].count)
-    reader = csv.DictReader(lines, delimiter=delimiter)
-    names = {str(name).strip().lower(): name for name in reader.fieldnames or ()}
-    column = _first(names, _COLUMN)
-    if column is None or not {*_VALUE, *_LABEL, *_LOW} & names.keys():
-        raise BadRequest(
-            f"The first line of {path} does not name the columns of a code book.",
-            remedy='The first line must contain "column", and also "value", "label", or "low" and "high".',
-        )
-    book: dict[str, CodedColumn] = {}
-    for row in reader:
-
-        def cell(accepted_names: tuple[str, ...], row: Mapping[str, Any] = row) -> str:
-            return str(row.get(_first(names, accepted_names) or "") or "").strip()
-
-        coded = book.setdefault(cell(_COLUMN), CodedColumn())
-        if cell(_VALUE):
-            coded.values[cell(_VALUE)] = cell(_LABEL)
-        else:
-            coded.label = cell(_LABEL) or coded.label
-        if cell(_LOW) and cell(_HIGH):
-            coded.bounds = _finite_bounds(cell(_LOW), cell(_HIGH), path)
-    book.pop("", None)
-    return book
-
-
-def _from_yaml(text: str, path: Path) -> Codebook:
-    import yaml  # type: ignore[import-untyped]
-
-    try:
-        raw = yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise BadRequest(f"{path} is not valid YAML.", remedy="Correct the code book.") from None
-    columns = raw.get("columns", raw) if isinstance(raw, dict) else None
-    if not isinstance(columns, dict):
-        raise BadRequest(
-            f"{path} is not a code book: it does not list columns by name.",
-            remedy="Write each column's name with its values or label.",
-        )
-    return {str(name): _coded(entry, path) for name, entry in columns.items()}
-
-
-def _coded(entry: Any, path: Path) -> CodedColumn:
-    if isinstance(entry, str) or entry is None:
-        return CodedColumn(label=entry or "")
-    if isinstance(entry, list):
-        return CodedColumn(values={_text(value): "" for value in entry})
-    if not isinstance(entry, dict):
-        raise BadRequest(
-            f"{path} is not a code book: a column in it has neither values nor a label.",
-            remedy="Give each column its values or a label.",
-        )
-    if not {"values", "label", "bounds", "description"} & entry.keys():
-        return CodedColumn(values={_text(value): str(label or "") for value, label in entry.items()})
-    values, bounds = entry.get("values") or {}, entry.get("bounds")
-    listed = values.items() if isinstance(values, dict) else ((value, "") for value in values)
-    return CodedColumn(
-        label=str(entry.get("label") or entry.get("description") or ""),
-        values={_text(value): str(label or "") for value, label in listed},
-        bounds=_finite_bounds(bounds[0], bounds[1], path)
-        if isinstance(bounds, list) and len(bounds) == 2
-        else None,
-    )
-
-
-def _finite_bounds(low: Any, high: Any, path: Path) -> tuple[float, float]:
-    try:
-        bounds = float(low), float(high)
-    except (TypeError, ValueError):
-        bounds = (1.0, 0.0)
-    if not (bounds[0] < bounds[1] and math.isfinite(bounds[1] - bounds[0])):
-        raise BadRequest(
-            f"{path} has wrong bounds. Bounds are two finite numbers, the lower one first.",
-            remedy="Correct the bounds in the code book.",
-        )
-    return bounds
-
-
-def _first(names: Mapping[str, str], accepted_names: tuple[str, ...]) -> str | None:
-    return next((names[name] for name in accepted_names if name in names), None)
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-# -- Schema draft ------------------------------------------------------------------------------------------
+# -- Draft -------------------------------------------------------------------------------------------------
 
 WARNING = (
     "NOT PRIVATE: dpxplain read the data to write this draft. Any value, edge or bound in it may reveal a "
@@ -726,3 +360,367 @@ def _loaded(text: str) -> Schema:
         failed = True
     assert failed
     raise InternalError("The drafted schema does not load.")
+
+
+# -- Edges, bounds and calendar values ---------------------------------------------------------------------
+#
+# Round numbers, whole months, and bins that each hold some rows.
+
+FEW_BINS = 10
+_UNEVEN, _THIN, _ENOUGH = 0.35, 0.0025, 0.02  # limits on the share of the rows in one bin
+_FEW_VALUES = 20  # with fewer different values, bins of equal width stay, even empty ones
+_MOST_YEARS = 60
+# The first and last number that a column with this name has, by public knowledge.
+_CALENDAR = {
+    r"(.*_)?(month|mon|mth)(_?(of_?year|no|nr|num|number))?": [(1, 12)],
+    r"(.*_)?(day|dom|mday)(_?of_?month)?": [(1, 31)],
+    r"(.*_)?(hour|hr|hh)(_?of_?day)?": [(0, 23), (0, 24)],
+    r"(.*_)?(minute|min|mi)": [(0, 59)],
+    r"(.*_)?(second|sec)": [(0, 59), (0, 60)],
+    r"(.*_)?(weekday|dow|wday|day_?of_?week)": [(0, 6), (1, 7)],
+    r"(.*_)?(quarter|qtr)": [(1, 4)],
+    r"(.*_)?(week|isoweek|week_?of_?year)": [(1, 53), (0, 53)],
+}
+_YEAR = re.compile(r"(.*_)?(year|yr|yyyy)", re.IGNORECASE)
+_NAMES = (
+    list(calendar.day_name),
+    list(calendar.day_abbr),
+    [calendar.month_name[month] for month in range(1, 13)],
+    [calendar.month_abbr[month] for month in range(1, 13)],
+)
+
+
+def calendar_values(name: str, low: float, high: float) -> list[int] | None:
+    """All values of the part of the calendar in the column's name, if the column's numbers fit it.
+
+    >>> calendar_values("hour", 5, 23) == list(range(24)), calendar_values("hour", 5, 100)
+    (True, None)
+    """
+    if _YEAR.fullmatch(name) and low >= 1500 and high <= 2200 and high - low < _MOST_YEARS:
+        return list(range(int(low), int(high) + 1))
+    for pattern, ranges in _CALENDAR.items():
+        if re.fullmatch(pattern, name, re.IGNORECASE):
+            return next((list(range(a, b + 1)) for a, b in ranges if a <= low and high <= b), None)
+    return None
+
+
+def calendar_names(values: Sequence[object]) -> list[str] | None:
+    """All weekdays or months in their order, if the values are some of them.
+
+    >>> calendar_names(["Fri", "Mon"])
+    ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun']
+    """
+    if len(values) < 2:
+        return None
+    for names in _NAMES:
+        for form in (str, str.lower, str.upper):
+            listed = [form(name) for name in names]
+            if set(values) <= set(listed):
+                return listed
+    return None
+
+
+def drafted_edges(low: float, high: float, whole: bool, quantiles: Sequence[float]) -> list[float]:
+    """Round edges that cover the whole range: of equal width, or closer together where most rows are."""
+    edges = round_edges(low, high, whole)
+    if low == 0 and len(edges) > 2 and whole:
+        edges[:2] = [-1.0]  # zero joins the first bin, because nobody would write (-10, 0] for it
+    if len(set(quantiles)) <= _FEW_VALUES:
+        return edges
+    even = _without_thin(edges, quantiles)
+    uneven = _without_thin(_uneven_edges(low, high, quantiles) or edges, quantiles)
+    largest = max(_shares(even, quantiles))
+    return uneven if largest > max(_UNEVEN, max(_shares(uneven, quantiles))) else even
+
+
+def round_edges(low: float, high: float, whole: bool) -> list[float]:
+    """Edges of about ten bins at round numbers that cover the whole range. The lowest edge is below `low`,
+    because bins exclude their lower edge.
+
+    >>> round_edges(17, 90, whole=True)
+    [10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0]
+    >>> round_edges(0.0, 0.37, whole=False)
+    [-0.05, 0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4]
+    """
+    spread, size = high - low, max(abs(low), abs(high))
+    if spread <= 1e-9 * size:  # (nearly) one value only: a single bin from about zero
+        width = _round_up(size or 1.0)
+    else:
+        width = _round_up(max(spread / FEW_BINS, 1.0 if whole else 0.0))
+    first = math.ceil(low / width) - 1
+    last = max(math.ceil(high / width), first + 1)
+    last += last * width < high  # needed if the quotient was rounded to zero
+    # Rounding the product to the digits of the width gives 0.3, not 0.30000000000000004.
+    digits = 1 - math.floor(math.log10(width))
+    edges = [round(i * width, digits) if digits > 0 else float(i * width) for i in range(first, last + 1)]
+    return list(dict.fromkeys(0.0 if edge == 0 else edge for edge in edges))
+
+
+def _round_up(width: float) -> float:
+    """The next of 1, 2, 5, 10, 20, 50, ..."""
+    power = 10.0 ** math.floor(math.log10(width))
+    return float(f"{next(m for m in (1, 2, 5, 10, 20) if m * power >= width * (1 - 1e-9)) * power:.12g}")
+
+
+def _uneven_edges(low: float, high: float, quantiles: Sequence[float]) -> list[float]:
+    """Edges at 0, ±1, ±2, ±5, ±10, ..., so that every bin holds a few percent; empty if this gives one."""
+    size = max(abs(low), abs(high))
+    powers = range(math.floor(math.log10(size)) - 4, math.floor(math.log10(size)) + 2)
+    steps = [float(f"{m * 10.0**p:.12g}") for p in powers for m in (1, 2, 5)]
+    marks = sorted([-step for step in steps] + [0.0] + steps)
+    start = 0.0 if low < 0 < high else max(mark for mark in marks if mark < low)
+    above, below = [start], [start]
+    for mark in marks:
+        if start < mark < high and min(_shares([above[-1], mark, math.inf], quantiles)) >= _ENOUGH:
+            above.append(mark)
+    for mark in reversed(marks):
+        if low <= mark < start and min(_shares([-math.inf, mark, below[-1]], quantiles)) >= _ENOUGH:
+            below.append(mark)
+    if start >= low:
+        below.append(max(mark for mark in marks if mark < low))
+    edges = [*reversed(below[1:]), *above, min(mark for mark in marks if mark >= high)]
+    return edges if len(edges) > 2 else []
+
+
+def _without_thin(edges: list[float], quantiles: Sequence[float]) -> list[float]:
+    """The edges, with each bin that has hardly any rows joined to the next bin."""
+    kept_edges = [edges[0]]
+    for edge in edges[1:-1]:
+        if min(_shares([kept_edges[-1], edge, math.inf], quantiles)) >= _THIN:
+            kept_edges.append(edge)
+    return [*kept_edges, edges[-1]]
+
+
+def _shares(edges: Sequence[float], quantiles: Sequence[float]) -> list[float]:
+    """The share of the rows in each bin, as far as the quantiles tell."""
+    return [sum(a < q <= b for q in quantiles) / len(quantiles) for a, b in pairwise(edges)]
+
+
+_MOST_BINS, _MOST_WEEKS = 24, 9
+_DAY = timedelta(days=1)
+_MONTHS = {1: "month", 3: "quarter", 12: "year", 60: "5 years", 120: "10 years", 600: "50 years"}
+EARLIEST, LATEST = datetime(1000, 1, 1), datetime(9000, 1, 1)
+"""Dates outside these have another meaning, such as unknown or for ever."""
+
+
+def drafted_dates(first: datetime, last: datetime, whole_days: bool) -> tuple[str, list[str]]:
+    """The period of a bin, and the edges (as ISO text) of bins that hold all moments from `first` to `last`.
+
+    A bin excludes its lower edge, so for whole days the edge of a month is the last day of the month before.
+
+    >>> drafted_dates(datetime(2013, 1, 1), datetime(2013, 3, 30), whole_days=True)
+    ('month', ['2012-12-31', '2013-01-31', '2013-02-28', '2013-03-31'])
+    >>> drafted_dates(datetime(2013, 1, 1, 5), datetime(2013, 1, 3, 9), whole_days=False)
+    ('day', ['2013-01-01', '2013-01-02', '2013-01-03', '2013-01-04'])
+    """
+    hour = timedelta(hours=1)
+    shift = _DAY if whole_days else timedelta()  # a day belongs to the bin that contains its end
+    # The first moment of a period belongs to the bin before. For `first` itself, the lowest edge is lowered.
+    after = first + (shift or timedelta(microseconds=1))
+    period, starts = _starts(after, max(last + shift, after), least=_DAY if whole_days else hour)
+    edges = [start - shift for start in starts]
+    if edges[0] == first:
+        edges[0] -= hour if period == "hour" else _DAY
+    is_dated = all(edge.time() == time() for edge in edges)
+    return period, [str(edge.date() if is_dated else edge) for edge in edges]
+
+
+def _starts(first: datetime, last: datetime, least: timedelta) -> tuple[str, list[datetime]]:
+    """The finest period with few enough bins: its starts from before `first` to `last` or later."""
+    midnight = datetime.combine(first.date(), time())
+    monday = midnight - first.weekday() * _DAY
+    for period, start, step, most in (
+        ("hour", midnight, timedelta(hours=1), _MOST_BINS),
+        ("day", midnight, _DAY, _MOST_BINS),
+        ("week", monday, 7 * _DAY, _MOST_WEEKS),
+    ):
+        if step >= least and last - first <= most * step:
+            begin = start + ((first - start) // step) * step
+            begin -= step if begin == first else timedelta()
+            return period, [begin + n * step for n in range(-(-(last - begin) // step) + 1)]
+    bins = {months: _whole_months(first, last, months) for months in _MONTHS}
+    months = next((months for months in bins if len(bins[months]) - 1 <= _MOST_BINS), max(bins))
+    return _MONTHS[months], bins[months]
+
+
+def _whole_months(first: datetime, last: datetime, months: int) -> list[datetime]:
+    """The starts of periods of `months` months, from before `first` to `last` or later."""
+    begin = _month(first) // months
+    begin -= _month_start(begin * months) == first
+    end = -(-(_month(last) + (_month_start(_month(last)) < last)) // months)
+    return [_month_start(number * months) for number in range(begin, end + 1)]
+
+
+def _month(moment: date) -> int:
+    return moment.year * 12 + moment.month - 1
+
+
+def _month_start(number: int) -> datetime:
+    return datetime(number // 12, number % 12 + 1, 1)
+
+
+# -- Code book ---------------------------------------------------------------------------------------------
+#
+# Columns with their values and labels, as CSV or YAML. A code book is public knowledge.
+
+_COLUMN = ("column", "variable", "name", "field")
+_VALUE = ("value", "code", "values")
+_LABEL = ("label", "description", "meaning", "text")
+_WHOLE = re.compile(r"-?[0-9]{1,15}")
+_TRUTHS = {"true": True, "false": False, "1": True, "0": False}
+_LOW, _HIGH = ("low", "min", "minimum", "lower"), ("high", "max", "maximum", "upper")
+
+
+@dataclass
+class CodedColumn:
+    """What a code book says about one column."""
+
+    label: str = ""
+    values: dict[str, str] = field(default_factory=dict)  # each value as text, with its label
+    bounds: tuple[float, float] | None = None
+
+    @property
+    def has_domain(self) -> bool:
+        """Whether the code book says which values the column can have."""
+        return bool(self.values or self.bounds)
+
+    def typed_values(self, kind: str) -> list[bool | int | str]:
+        """The values as a column of this kind holds them: codes such as 01 are numbers only among numbers."""
+        texts = list(self.values)
+        typed: list[bool | int | str] = [*texts]
+        if kind == "true or false" and {text.lower() for text in texts} <= _TRUTHS.keys():
+            typed = [_TRUTHS[text.lower()] for text in texts]
+        elif kind == "numbers" and all(_WHOLE.fullmatch(text) for text in texts):
+            typed = [int(text) for text in texts]
+        if len(set(typed)) < len(typed):
+            repeated = next(text for text, value in zip(texts, typed, strict=True) if typed.count(value) > 1)
+            raise BadRequest(
+                f"The code book lists {repeated!r} twice for one column.",
+                remedy="List each code once. 1 and 01 are the same number.",
+            )
+        return typed
+
+    def value_labels(self, kind: str) -> dict[str, str]:
+        """The labels, by value as a schema writes it."""
+        labelled = zip(self.typed_values(kind), self.values.values(), strict=True)
+        return {_text(value): text for value, text in labelled if text}
+
+
+Codebook = Mapping[str, CodedColumn]
+
+
+def read_codebook(path: Path) -> Codebook:
+    """The code book of a file that ends in .csv, .tsv, .yaml or .yml."""
+    kind = path.suffix.lower()
+    if kind not in (".csv", ".tsv", ".yaml", ".yml"):
+        raise BadRequest(
+            f"{path} is not a code book: its name must end in .csv, .tsv, .yaml or .yml.",
+            remedy='Use a CSV file with the columns "column", "value" and "label", or a YAML file.',
+        )
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        raise BadRequest(f"Cannot read {path}.", remedy="Name an existing file in UTF-8.") from None
+    book = _from_yaml(text, path) if kind in (".yaml", ".yml") else _from_csv(text, path, kind)
+    if not book:
+        raise BadRequest(
+            f"The code book {path} is empty.", remedy="Add lines with a column, a value and a label."
+        )
+    return book
+
+
+def check_names(book: Codebook, names: Collection[str]) -> None:
+    """Raises if the code book is for another table."""
+    if book and book.keys().isdisjoint(names):
+        raise SourceError(
+            "None of the columns in the code book is in the data.",
+            remedy="Write the column names as in the data, including upper and lower case.",
+        )
+
+
+def _from_csv(text: str, path: Path, kind: str) -> Codebook:
+    lines = text.splitlines()
+    delimiter = "\t" if kind == ".tsv" else max(",;\t", key=(lines or [""])[0].count)
+    reader = csv.DictReader(lines, delimiter=delimiter)
+    names = {str(name).strip().lower(): name for name in reader.fieldnames or ()}
+    column = _first(names, _COLUMN)
+    if column is None or not {*_VALUE, *_LABEL, *_LOW} & names.keys():
+        raise BadRequest(
+            f"The first line of {path} does not name the columns of a code book.",
+            remedy='The first line must contain "column", and also "value", "label", or "low" and "high".',
+        )
+    book: dict[str, CodedColumn] = {}
+    for row in reader:
+
+        def cell(accepted_names: tuple[str, ...], row: Mapping[str, Any] = row) -> str:
+            return str(row.get(_first(names, accepted_names) or "") or "").strip()
+
+        coded = book.setdefault(cell(_COLUMN), CodedColumn())
+        if cell(_VALUE):
+            coded.values[cell(_VALUE)] = cell(_LABEL)
+        else:
+            coded.label = cell(_LABEL) or coded.label
+        if cell(_LOW) and cell(_HIGH):
+            coded.bounds = _finite_bounds(cell(_LOW), cell(_HIGH), path)
+    book.pop("", None)
+    return book
+
+
+def _from_yaml(text: str, path: Path) -> Codebook:
+    import yaml  # type: ignore[import-untyped]
+
+    try:
+        raw = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise BadRequest(f"{path} is not valid YAML.", remedy="Correct the code book.") from None
+    columns = raw.get("columns", raw) if isinstance(raw, dict) else None
+    if not isinstance(columns, dict):
+        raise BadRequest(
+            f"{path} is not a code book: it does not list columns by name.",
+            remedy="Write each column's name with its values or label.",
+        )
+    return {str(name): _coded(entry, path) for name, entry in columns.items()}
+
+
+def _coded(entry: Any, path: Path) -> CodedColumn:
+    if isinstance(entry, str) or entry is None:
+        return CodedColumn(label=entry or "")
+    if isinstance(entry, list):
+        return CodedColumn(values={_text(value): "" for value in entry})
+    if not isinstance(entry, dict):
+        raise BadRequest(
+            f"{path} is not a code book: a column in it has neither values nor a label.",
+            remedy="Give each column its values or a label.",
+        )
+    if not {"values", "label", "bounds", "description"} & entry.keys():
+        return CodedColumn(values={_text(value): str(label or "") for value, label in entry.items()})
+    values, bounds = entry.get("values") or {}, entry.get("bounds")
+    listed = values.items() if isinstance(values, dict) else ((value, "") for value in values)
+    return CodedColumn(
+        label=str(entry.get("label") or entry.get("description") or ""),
+        values={_text(value): str(label or "") for value, label in listed},
+        bounds=_finite_bounds(bounds[0], bounds[1], path)
+        if isinstance(bounds, list) and len(bounds) == 2
+        else None,
+    )
+
+
+def _finite_bounds(low: Any, high: Any, path: Path) -> tuple[float, float]:
+    try:
+        bounds = float(low), float(high)
+    except (TypeError, ValueError):
+        bounds = (1.0, 0.0)
+    if not (bounds[0] < bounds[1] and math.isfinite(bounds[1] - bounds[0])):
+        raise BadRequest(
+            f"{path} has wrong bounds. Bounds are two finite numbers, the lower one first.",
+            remedy="Correct the bounds in the code book.",
+        )
+    return bounds
+
+
+def _first(names: Mapping[str, str], accepted_names: tuple[str, ...]) -> str | None:
+    return next((names[name] for name in accepted_names if name in names), None)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""Printing: results to stdout; progress, hints and warnings to stderr.
+"""Printing: results to stdout; progress, hints, warnings and errors to stderr.
 
 Markup is off everywhere, because a group may be called "[bold]". With --json, stdout is one JSON document and
 stderr has one JSON object per line, whose "kind" says what it is.
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
     from dpxplain.results.preview import Price
 
-
-# -- Screen ------------------------------------------------------------------------------------------------
+# -- Output ------------------------------------------------------------------------------------------------
 
 
 class PipeClosed(Exception):
@@ -251,9 +250,7 @@ class Progress:
             emit("progress", stage=stage)
 
 
-# -- Exits -------------------------------------------------------------------------------------------------
-#
-# Errors as text, as JSON, and as an exit code.
+# -- Errors and exit codes ---------------------------------------------------------------------------------
 #
 # An unexpected exception may quote the data, so its text is never shown; --debug shows its type and place.
 

@@ -1,4 +1,5 @@
-"""Middleware that checks Host, caller, Origin and rate limits before any route runs.
+"""ASGI middleware around every route: security headers, the access log, the limit on body size, and the
+checks of Host, caller, Origin and rate limits.
 
 Closed by default: under /api/ only the addresses in `PUBLIC` work without a credential, and each route
 declares the role that it needs.
@@ -32,9 +33,7 @@ from dpxplain.server.metrics import LedgerHealth, Metrics
 from dpxplain.server.oidc import Authenticator, Caller
 from dpxplain.server.problems import LOG, NONE, Problem, Refusal, ledger_unavailable, respond, too_large
 
-# -- Middleware --------------------------------------------------------------------------------------------
-#
-# ASGI middleware around every route: security headers, the access log and the limit on body size.
+# -- Headers, log and body size ----------------------------------------------------------------------------
 
 API = "/api/"
 PREFIX = f"{API}v1"
@@ -190,7 +189,7 @@ def address_of(scope: Scope) -> str:
     return host
 
 
-# -- Authenticate ------------------------------------------------------------------------------------------
+# -- Authentication ----------------------------------------------------------------------------------------
 
 PUBLIC = frozenset(
     {

@@ -1,6 +1,5 @@
-"""Metrics for operators, in Prometheus' format. They hold nothing private: no query, analyst's name or value.
-
-They stay readable while the ledger is away: figures from the ledger are then the last known ones.
+"""For operators: the health of the ledger, the readiness probe, and metrics in Prometheus' format. They hold
+nothing private: no query, analyst's name or value.
 """
 
 from __future__ import annotations
@@ -21,9 +20,7 @@ from dpxplain.phases.concurrency import TimeLimited
 from dpxplain.server.pool import JobRunner, Pool
 from dpxplain.server.registry import Registry
 
-# -- Health ------------------------------------------------------------------------------------------------
-#
-# The health of the server: whether the ledger's transactions succeed, and the readiness probe.
+# -- Health and readiness ----------------------------------------------------------------------------------
 #
 # Errors of the ledger are counted. An outage is logged twice, when it begins and when it is over. The probe
 # says within a short time whether the ledger can be written and the data sets are served. Anybody may call
@@ -137,6 +134,8 @@ def _outcome(check: TimeLimited[str]) -> str:
 
 
 # -- Metrics -----------------------------------------------------------------------------------------------
+#
+# They stay readable while the ledger is away: figures from the ledger are then the last known ones.
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS_FOR_FIGURES = 1.0

@@ -1,8 +1,4 @@
-"""Bearer tokens of an OpenID Connect issuer, verified against its published keys.
-
-Only asymmetric signatures of the allowed kinds count, so a token signed with `none`, or with a public key
-used as a shared secret, is refused before its claims are read.
-"""
+"""Identifies the caller by our bearer token, an OIDC issuer's, a session cookie or a single user's key."""
 
 from __future__ import annotations
 
@@ -33,8 +29,12 @@ from dpxplain.server.problems import FORM, NONE, SESSION, TOKEN, Refusal
 if TYPE_CHECKING:
     from dpxplain.ledger.credentials import BrowserSessions, Tokens
 
-
-# -- Oidc --------------------------------------------------------------------------------------------------
+# -- Issuer's tokens ---------------------------------------------------------------------------------------
+#
+# Verified against the published keys of an OpenID Connect issuer.
+#
+# Only asymmetric signatures of the allowed kinds count, so a token signed with `none`, or with a public key
+# used as a shared secret, is refused before its claims are read.
 
 LOG = logging.getLogger("dpxplain.server")
 _KEPT_SECONDS = 600.0  # after this, keys are fetched again; they are trusted ten times as long
@@ -211,9 +211,7 @@ async def _fetch_document(address: str) -> dict[str, Any]:
     return document
 
 
-# -- Identity ----------------------------------------------------------------------------------------------
-#
-# Identifies the caller by our bearer token, an OIDC issuer's, a session cookie or a single user's key.
+# -- Callers -----------------------------------------------------------------------------------------------
 #
 # The header Authorization takes precedence: with a wrong bearer token, a valid cookie does not count.
 

@@ -1,4 +1,5 @@
-"""The thread pool in which data is read: bounded in threads, queue and time, and fair between callers.
+"""The thread pool in which data is read, bounded in threads, queue and time, and fair between callers; and
+jobs, which outlive their request.
 
 How long a task takes may depend on the data. So its end is delayed to one of a public series of times:
 multiples of `pad_seconds`, or else a geometric series with the ratio `pad_ratio`. The task keeps its thread
@@ -43,8 +44,7 @@ if TYPE_CHECKING:
     from dpxplain.ledger.jobs import Jobs
     from dpxplain.ledger.single_flight import Failures
 
-
-# -- Pool --------------------------------------------------------------------------------------------------
+# -- Tasks and threads -------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 RETRY_SECONDS = 5
@@ -399,9 +399,9 @@ class Workers:
                 self._changed.wait()
 
 
-# -- Job runner --------------------------------------------------------------------------------------------
+# -- Jobs --------------------------------------------------------------------------------------------------
 #
-# Jobs: work that outlives its request, and can be awaited and cancelled through any server process.
+# A job can be awaited and cancelled through any server process.
 #
 # The ledger has each job's state, and the release of its entry is its result. If a job finished in another
 # process, its result is rebuilt from the stored release, which is free.

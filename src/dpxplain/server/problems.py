@@ -412,9 +412,9 @@ def _marked(content: str, line: int, line_start: int, column: int) -> Position:
     return Position(line=line, column=first + 1, start=line_start + first, end=line_start + end)
 
 
-# -- Refusals ----------------------------------------------------------------------------------------------
+# -- Refused credentials -----------------------------------------------------------------------------------
 #
-# Why a credential was refused: a reason code for the log and the metrics, and a sentence for the caller.
+# A reason code for the log and the metrics, and a sentence for the caller.
 #
 # For tokens of our own all reasons share one sentence, so that a caller cannot learn which tokens exist.
 # For an issuer's token the sentence gives the reason, which tells its holder nothing new.

@@ -1,4 +1,6 @@
-"""Response bodies beside the shared payloads; the OpenAPI document is made from these types."""
+"""Response bodies beside the shared payloads, and the functions that fill those about precision and about
+data sets. The OpenAPI document is made from these types.
+"""
 
 from __future__ import annotations
 
@@ -44,12 +46,10 @@ from dpxplain.wire.shapes import (
 from dpxplain.words import numbers
 from dpxplain.words.numbers import number
 
-# -- Precision ---------------------------------------------------------------------------------------------
+# -- Precision before spending -----------------------------------------------------------------------------
 #
-# Precision before spending: the margin that each price buys, in the answer's own unit; how well that price
-# protects; and whether its noise would hide the difference in question.
-#
-# Everything is computed from declarations and releases.
+# The margin that each price buys, in the answer's own unit; how well that price protects; and whether its
+# noise would hide the difference in question. Everything is computed from declarations and releases.
 
 LIKELY_SHARE = 0.1  # of a declared range: averages of groups often differ by this much
 ENOUGH = 0.5  # of the gap: the largest error at a recommended price
@@ -216,7 +216,7 @@ def _rounded_up(rho: float) -> float:
     return math.ceil(round(rho * power, 9)) / power
 
 
-# -- Response shapes ---------------------------------------------------------------------------------------
+# -- Response bodies ---------------------------------------------------------------------------------------
 
 
 class RecordResponse(JSONResponse):
@@ -518,9 +518,9 @@ class AuditPayload(TypedDict):
     records: list[AuditLine]
 
 
-# -- Catalog -----------------------------------------------------------------------------------------------
+# -- Description of a data set -----------------------------------------------------------------------------
 #
-# The public description of a data set: its declarations, and example questions.
+# Its declarations, which are public, and example questions.
 
 _FEW, _MANY = 2, 12  # an example is easy to read with a number of groups in this range
 

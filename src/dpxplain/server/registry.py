@@ -1,7 +1,8 @@
-"""The data sets that are open, each declared by a schema file; an edited file is reloaded without a restart.
+"""The data sets that are open, each declared by a schema file, and the files that curators send.
 
-Every process compares the files' times, so all processes notice an edit made through one of them, and
-replaced data. If a file became invalid, the data set stays open under its previous declarations.
+An edited schema file is reloaded without a restart. Every process compares the files' times, so all processes
+notice an edit made through one of them, and replaced data. If a file became invalid, the data set stays open
+under its previous declarations.
 
 Opening may take minutes, so no thread holds a lock of the registry meanwhile. A request for a data set that
 is being opened waits a short time and then gets `being_opened`. Other data sets are served as before.
@@ -57,11 +58,405 @@ from dpxplain.server.problems import Problem, being_opened, changed, not_found, 
 if TYPE_CHECKING:
     from dpxplain.ledger.ledger import SQLLedger
 
+# -- Registry ----------------------------------------------------------------------------------------------
 
-# -- Curator files -----------------------------------------------------------------------------------------
+LOG = logging.getLogger("dpxplain.server")
+OPENING_SECONDS = 2.0
+"""How long a request waits for a data set that is being opened again."""
+_MOST_WAITING = 24  # requests that wait for data sets; more would take all threads from other requests
+_SECONDS_BETWEEN_SCANS = 1.0
+
+
+@dataclass
+class SchemaFile:
+    """One schema file and the data set opened from it, or why it could not be opened."""
+
+    file: Path
+    version: FileVersion
+    problem: BadRequest | None = None
+    name: str = ""
+    dataset: OpenDataset | None = None
+    data: frozenset[Hashable] = frozenset()
+    """Device and inode of each file of its source, or what identifies a database's table."""
+    tried_state: str | None = None
+    """The state of added or replaced data files at the last attempt to open them."""
+    schema: Schema | None = None
+    """The declarations of a data set whose data could not be opened so far; otherwise None."""
+
+    @property
+    def is_unavailable(self) -> bool:
+        """Whether the data set is declared, but its data could not be opened so far."""
+        return self.schema is not None
+
+    @property
+    def new_data(self) -> str | None:
+        """The state of added or replaced data files not tried yet; None if none, or while being written."""
+        if self.schema is not None:
+            source = source_of(self.schema, self.file.parent)
+            state = None if isinstance(source, str) else FileSource(source).present_state()
+            return state if state != self.tried_state else None
+        version_check = None if self.dataset is None else self.dataset.version_check
+        if version_check is None or not version_check.is_replaced():
+            return None
+        state = version_check.present_state()
+        return state if state != self.tried_state else None
+
+    @property
+    def data_problem(self) -> DataChanged | None:
+        """The error if an open data set's data are not those of its declared version; otherwise None."""
+        if self.dataset is None or self.dataset.version_check is None:
+            return None
+        try:
+            self.dataset.version_check.check()
+        except DataChanged as refusal:
+            return refusal
+        return None
+
+
+class Registry:
+    """Opens the data sets that the configuration names. `get` returns a data set as it is declared now."""
+
+    def __init__(
+        self,
+        places: tuple[Path, ...],
+        ledger: SQLLedger,
+        *,
+        data_folder: Path | None = None,
+        databases: tuple[str, ...] = (),
+        memory: str | None = None,
+        time_limit: float | None = None,
+        editable: bool = True,
+    ) -> None:
+        self._places = places
+        self._ledger = ledger
+        self._data_folder = data_folder
+        self._databases = databases
+        self._memory = memory
+        self._time_limit = time_limit
+        self.editable = editable
+        self._schema_files: dict[Path, SchemaFile] = {}
+        self._lock = threading.RLock()  # held while a data set is registered, never while one is opened
+        self._openings = KeyedLocks()  # by schema file: one thread at a time opens it
+        self._reloads: dict[Path, TimeLimited[SchemaFile | None]] = {}
+        self._waiting = threading.BoundedSemaphore(_MOST_WAITING)
+        self._swap_lock = threading.Lock()  # held while a charge is written, and while a data set is replaced
+        self._last_scan = -float("inf")
+        self._check_places()
+        problems = []
+        for file in self._files():
+            schema_file = self._open_file(file)
+            if schema_file is not None and schema_file.problem is not None:
+                if not schema_file.is_unavailable:
+                    raise schema_file.problem
+                problems.append(schema_file.problem)
+        if problems and len(problems) == len(self._schema_files):  # no data set can be served
+            raise problems[0]
+
+    @property
+    def all(self) -> list[OpenDataset]:
+        """Every open data set, sorted by name."""
+        self._scan(at_once=False)
+        opened = [d.dataset for d in list(self._schema_files.values()) if d.dataset is not None]
+        return sorted(opened, key=lambda dataset: dataset.name)
+
+    @property
+    def unavailable(self) -> list[SchemaFile]:
+        """Schema files of data sets that are declared, but whose data could not be opened so far."""
+        self._scan(at_once=False)
+        return [file for file in list(self._schema_files.values()) if file.is_unavailable]
+
+    def get(self, name: str) -> OpenDataset:
+        if self._find(name) is None:
+            self._scan(at_once=False)
+        self._reload_if_edited(name)
+        schema_file = self._find(name)
+        if schema_file is not None and schema_file.is_unavailable:
+            raise unavailable()
+        if schema_file is None or schema_file.dataset is None:
+            raise not_found("data set")
+        return schema_file.dataset
+
+    @contextmanager
+    def unchanged(self, dataset: OpenDataset) -> Iterator[None]:
+        """Keeps the declarations unchanged while the block runs. Raises if they have changed already."""
+        self._reload_if_edited(dataset.name)
+        with self._swap_lock:
+            schema_file = self._find(dataset.name)
+            if schema_file is None or schema_file.dataset is not dataset:
+                raise changed()
+            yield
+
+    def schema_files(self) -> list[SchemaFile]:
+        """All schema files, including those that could not be opened."""
+        self._scan(at_once=True)
+        return sorted(self._schema_files.values(), key=lambda entry: (entry.name, entry.file.name))
+
+    def file_of(self, name: str) -> Path:
+        if self._find(name) is None:
+            self._scan(at_once=False)
+        schema_file = self._find(name)
+        if schema_file is None:
+            raise not_found("data set")
+        return schema_file.file
+
+    def declare(self, text: str, *, name: str | None) -> OpenDataset:
+        """Declares the data set `name` again, or a new one. Opens its data before anything changes."""
+        schema = schema_of(text)
+        file = self._new_file(schema.table.name) if name is None else self.file_of(name)
+        with self._openings.hold(file):
+            if name is None:
+                self._new_file(schema.table.name)  # again: another curator may have declared it meanwhile
+            after = SchemaFile(file, (0, 0), name=schema.table.name)
+            dataset = self._open_data(after, schema, lazily=False)
+            with self._lock:
+                self._record(after, schema, dataset)
+                write_atomically(file, text)
+                after.version = file_version(file) or (0, 0)
+                self._swap(after)
+            return dataset
+
+    def data_files(self, most_bytes: int) -> DataFiles | None:
+        """The data files that new data sets may use; None if no data set can be added."""
+        schemas = self._schema_folder
+        if schemas is None or not self.editable:
+            return None
+        return DataFiles(self._data_folder or schemas, schemas, most_bytes)
+
+    @property
+    def can_add(self) -> bool:
+        """Whether data sets can be added."""
+        return self.editable and self._schema_folder is not None
+
+    @property
+    def _schema_folder(self) -> Path | None:
+        """The folder that new schema files are written to; None if only files are configured."""
+        return next((place for place in self._places if place.is_dir()), None)
+
+    def _new_file(self, name: str) -> Path:
+        """The path of a new data set's schema file. Raises if the file exists."""
+        folder = self._schema_folder
+        if folder is None:
+            raise BadRequest(
+                "This server has a fixed list of schema files.",
+                remedy="To add data sets, set datasets to a folder.",
+            )
+        file = folder / schema_file_name(name)
+        if file.exists():
+            raise BadRequest(
+                "There is already a schema file with this name.", remedy="Edit it, or choose another name."
+            )
+        return file
+
+    def open(self, schema: Schema, folder: Path, *, lazily: bool = False) -> OpenDataset:
+        """Opens the data that a schema in `folder` points at. Registers and charges nothing.
+
+        With `lazily`, it connects to a database when the first request needs its data.
+        """
+        self._check_sources(schema, folder)
+        schema = with_public_tables(schema, folder)
+        with suppress(BadRequest):  # a ledger that does not know the data set yet has no discoveries
+            schema = with_public_tables(with_discovered(schema, self._ledger), folder)
+        name, version, versions = schema.table.name, schema.table.version, self._ledger.versions
+        options = EngineOptions(
+            memory=self._memory,
+            recognised=recognised_by(versions, name, version),
+            time_limit=self._time_limit,
+            lazily=lazily,
+        )
+        data = OpenedTables(source_of(schema, folder), schema, options)
+        noise = private_noise(schema.privacy.noise)
+        check = VersionCheck(versions, name, version, data.source)
+        # This one cannot spend. Only a task spends, on its caller's account (`measuring_dataset`).
+        dataset = OpenDataset(
+            schema, data.engine, self._ledger, StoredReleaser(), noise, version_check=check, joins=data
+        )
+        dataset.request_key()  # hashes the declarations now, once for all the copies that callers use
+        return dataset
+
+    def review(self, schema: Schema, name: str | None) -> SchemaCheck:
+        """How the rows that a schema points at fit it: NOT private. Registers and charges nothing."""
+        schema_file = None if name is None else self._find(name)
+        home = self._schema_folder or self._places[0].parent
+        folder = home if schema_file is None else schema_file.file.parent
+        self._check_sources(schema, folder)
+        schema = with_public_tables(schema, folder)
+        figures = source_figures(source_of(schema, folder), schema, memory=self._memory)
+        return SchemaCheck.of(schema, schema.table.source, figures)
+
+    def _check_sources(self, schema: Schema, folder: Path) -> None:
+        if self.editable:  # otherwise there is only one user, who may open any file anyway
+            check_allowed(schema, folder, self._data_folder or folder, self._databases)
+
+    def _files(self) -> Iterator[Path]:
+        for place in self._places:
+            yield from sorted(place.glob("*.toml")) if place.is_dir() else [place]
+
+    def _find(self, name: str) -> SchemaFile | None:
+        """The schema file of the open data set with this name, or else of an unavailable one."""
+        named = [file for file in list(self._schema_files.values()) if file.name == name]
+        opened = [file for file in named if file.dataset is not None]
+        return next(iter(opened + [file for file in named if file.is_unavailable]), None)
+
+    def _check_places(self) -> None:
+        """Raises if folders or schema files of the configuration are missing."""
+        check_folders(self._places, self._data_folder)
+        # A new server may start without schema files. If its ledger knows data sets, the files were lost.
+        if not list(self._files()) and self._ledger.has_datasets:
+            raise SchemaError(
+                f"server.datasets: there is no schema file in {', '.join(map(str, self._places))}, but the "
+                "ledger has data sets.",
+                remedy="Correct the path, or put the files back. To draft a new one: dpxplain schema init "
+                "DATA_FILE",
+            )
+
+    def _scan(self, *, at_once: bool) -> None:
+        """Finds new, edited and removed files. Does not wait for a file that is being opened already."""
+        with self._lock:
+            if not at_once and time.monotonic() - self._last_scan < _SECONDS_BETWEEN_SCANS:
+                return
+            self._last_scan = time.monotonic()
+            files = list(self._files())
+            with self._swap_lock:
+                for removed in self._schema_files.keys() - set(files):
+                    del self._schema_files[removed]
+                    self._reloads.pop(removed, None)
+        for file in files:
+            before = self._schema_files.get(file)
+            is_edited = before is None or file_version(file) != before.version
+            has_new_data = before is not None and before.is_unavailable and before.new_data
+            if (is_edited or has_new_data) and not self._reloading(file).is_running:
+                with suppress(Problem):  # opening takes long: the list continues without it
+                    self._reload(file)
+
+    def _reload_if_edited(self, name: str) -> None:
+        for _attempt in range(2):  # the first attempt may join an opening that began before the last edit
+            schema_file = self._find(name)
+            if schema_file is None or not self._is_outdated(schema_file):
+                return
+            self._reload(schema_file.file)
+
+    def _is_outdated(self, schema_file: SchemaFile) -> bool:
+        """Whether the file was edited, its data were replaced or values were discovered since it was read."""
+        if file_version(schema_file.file) != schema_file.version or schema_file.new_data:
+            return True
+        dataset = schema_file.dataset
+        return dataset is not None and is_discovered_since(dataset.schema, self._ledger)
+
+    def _reloading(self, file: Path) -> TimeLimited[SchemaFile | None]:
+        with self._lock:
+            return self._reloads.setdefault(
+                file, TimeLimited(partial(self._open_file, file), "dpxplain-open")
+            )
+
+    def _reload(self, file: Path) -> None:
+        """Opens an edited file in its own thread. Raises if that takes longer than a short time."""
+        if not self._waiting.acquire(blocking=False):
+            raise being_opened()
+        try:
+            self._reloading(file)(OPENING_SECONDS)
+        except TimeoutError:
+            raise being_opened() from None
+        finally:
+            self._waiting.release()
+
+    def _open_data(self, after: SchemaFile, schema: Schema, *, lazily: bool) -> OpenDataset:
+        """Opens the data of a schema file. This may take minutes, so it holds no lock of the registry."""
+        self._check_name(after)
+        after.data = identities(schema, after.file.parent)
+        self._check_data(after)
+        return self.open(schema, after.file.parent, lazily=lazily)
+
+    def _record(self, after: SchemaFile, schema: Schema, dataset: OpenDataset) -> None:
+        """Records an opened data set in the ledger. The caller holds the lock."""
+        self._check_name(after)  # again: others may have been registered meanwhile
+        self._check_data(after)
+        self._ledger.privacy_units.check_and_record(after.name, schema.privacy)
+        self._ledger.open_dataset(after.name, schema.privacy.rho, schema.privacy.delta)
+        after.dataset = dataset  # only after the ledger has accepted its privacy unit and limit
+        if after.data_problem is not None:
+            LOG.warning("%s: the data do not match the declared version", after.file.name)
+
+    def _swap(self, after: SchemaFile) -> None:
+        with self._swap_lock:
+            self._schema_files[after.file] = after
+
+    def _open_file(self, file: Path) -> SchemaFile | None:
+        """Opens a file that is new or was edited, or whose data were replaced."""
+        with self._openings.hold(file):
+            version, before = file_version(file), self._schema_files.get(file)
+            if version is None or (before is not None and not self._is_outdated(before)):
+                return before
+            after = SchemaFile(file, version, tried_state=None if before is None else before.new_data)
+            schema = None
+            try:
+                schema = Schema.load(file)
+                after.name = schema.table.name
+                dataset = self._open_data(after, schema, lazily=True)
+                with self._lock:
+                    self._record(after, schema, dataset)
+                    self._swap(after)
+                    return after
+            except LedgerUnavailable:
+                if before is None:
+                    raise
+                return before  # the next scan tries again
+            except DPXPlainError as error:
+                after.problem = (
+                    error if isinstance(error, BadRequest) else SourceError("The data set cannot be opened.")
+                )
+                LOG.warning("%s: the changed schema file is not used: %s", file.name, type(error).__name__)
+                if before is not None and before.dataset is not None:
+                    after.name, after.dataset, after.data = before.name, before.dataset, before.data
+                elif schema is not None and isinstance(after.problem, SourceError):
+                    self._ledger.open_dataset(after.name, schema.privacy.rho, schema.privacy.delta)
+                    after.schema = schema
+            self._swap(after)
+            return after
+
+    def _check_data(self, after: SchemaFile) -> None:
+        """Raises if another data set uses the same data: the budgets spent on its people would add up."""
+        for file, other in list(self._schema_files.items()):
+            if file != after.file and other.dataset is not None and other.data & after.data:
+                raise SchemaError(
+                    f"table.source: the data set {other.name} already has this file or table, with its own "
+                    "budget.",
+                    remedy="Use that data set. Make a copy of the data only if you accept that both budgets "
+                    "can be spent on the same people.",
+                )
+
+    def _check_name(self, after: SchemaFile) -> None:
+        before = self._schema_files.get(after.file)
+        if before is not None and before.dataset is not None and before.name != after.name:
+            raise SchemaError(
+                f"The data set {before.name} cannot be renamed: the ledger keeps its budget under its name.",
+                remedy="Keep table.name, or declare a new data set in a new file.",
+            )
+        others = (
+            other
+            for file, other in list(self._schema_files.items())
+            if file != after.file and (other.dataset is not None or other.is_unavailable)
+        )
+        if any(other.name == after.name for other in others):
+            raise SchemaError(
+                f"Two schema files declare a table {after.name}.", remedy="Give each table its own name."
+            )
+
+
+def check_folders(places: Iterable[Path], data_folder: Path | None) -> None:
+    """Raises if a configured folder or schema file does not exist."""
+    remedy = "Create it, or correct the path. Relative paths start at the configuration's folder."
+    for place in places:
+        if not place.exists():
+            raise SchemaError(
+                f"server.datasets: there is no folder or schema file {str(place)!r}.", remedy=remedy
+            )
+    if data_folder is not None and not data_folder.is_dir():
+        raise SchemaError(f"server.data_folder: there is no folder {str(data_folder)!r}.", remedy=remedy)
+
+
+# -- Schema and data files ---------------------------------------------------------------------------------
 #
-# The files of data sets at a server: schemas, read from the TOML text that a curator sent, and data files
-# beside them.
+# Schemas are read from the TOML text that a curator sent; data files lie beside them.
 #
 # A schema may point only at allowed files and databases. For a data file only names and types are shown,
 # never a value: a Parquet file declares both, a CSV file has only names, in its first line. A file is
@@ -376,399 +771,3 @@ def _exists(name: str) -> Problem:
     return Problem(
         409, "file_exists", f"There is already a file {name}.", "Use that file, or choose another name."
     )
-
-
-# -- Registry ----------------------------------------------------------------------------------------------
-
-LOG = logging.getLogger("dpxplain.server")
-OPENING_SECONDS = 2.0
-"""How long a request waits for a data set that is being opened again."""
-_MOST_WAITING = 24  # requests that wait for data sets; more would take all threads from other requests
-_SECONDS_BETWEEN_SCANS = 1.0
-
-
-@dataclass
-class SchemaFile:
-    """One schema file and the data set opened from it, or why it could not be opened."""
-
-    file: Path
-    version: FileVersion
-    problem: BadRequest | None = None
-    name: str = ""
-    dataset: OpenDataset | None = None
-    data: frozenset[Hashable] = frozenset()
-    """Device and inode of each file of its source, or what identifies a database's table."""
-    tried_state: str | None = None
-    """The state of added or replaced data files at the last attempt to open them."""
-    schema: Schema | None = None
-    """The declarations of a data set whose data could not be opened so far; otherwise None."""
-
-    @property
-    def is_unavailable(self) -> bool:
-        """Whether the data set is declared, but its data could not be opened so far."""
-        return self.schema is not None
-
-    @property
-    def new_data(self) -> str | None:
-        """The state of added or replaced data files not tried yet; None if none, or while being written."""
-        if self.schema is not None:
-            source = source_of(self.schema, self.file.parent)
-            state = None if isinstance(source, str) else FileSource(source).present_state()
-            return state if state != self.tried_state else None
-        version_check = None if self.dataset is None else self.dataset.version_check
-        if version_check is None or not version_check.is_replaced():
-            return None
-        state = version_check.present_state()
-        return state if state != self.tried_state else None
-
-    @property
-    def data_problem(self) -> DataChanged | None:
-        """The error if an open data set's data are not those of its declared version; otherwise None."""
-        if self.dataset is None or self.dataset.version_check is None:
-            return None
-        try:
-            self.dataset.version_check.check()
-        except DataChanged as refusal:
-            return refusal
-        return None
-
-
-class Registry:
-    """Opens the data sets that the configuration names. `get` returns a data set as it is declared now."""
-
-    def __init__(
-        self,
-        places: tuple[Path, ...],
-        ledger: SQLLedger,
-        *,
-        data_folder: Path | None = None,
-        databases: tuple[str, ...] = (),
-        memory: str | None = None,
-        time_limit: float | None = None,
-        editable: bool = True,
-    ) -> None:
-        self._places = places
-        self._ledger = ledger
-        self._data_folder = data_folder
-        self._databases = databases
-        self._memory = memory
-        self._time_limit = time_limit
-        self.editable = editable
-        self._schema_files: dict[Path, SchemaFile] = {}
-        self._lock = threading.RLock()  # held while a data set is registered, never while one is opened
-        self._openings = KeyedLocks()  # by schema file: one thread at a time opens it
-        self._reloads: dict[Path, TimeLimited[SchemaFile | None]] = {}
-        self._waiting = threading.BoundedSemaphore(_MOST_WAITING)
-        self._swap_lock = threading.Lock()  # held while a charge is written, and while a data set is replaced
-        self._last_scan = -float("inf")
-        self._check_places()
-        problems = []
-        for file in self._files():
-            schema_file = self._open_file(file)
-            if schema_file is not None and schema_file.problem is not None:
-                if not schema_file.is_unavailable:
-                    raise schema_file.problem
-                problems.append(schema_file.problem)
-        if problems and len(problems) == len(self._schema_files):  # no data set can be served
-            raise problems[0]
-
-    @property
-    def all(self) -> list[OpenDataset]:
-        """Every open data set, sorted by name."""
-        self._scan(at_once=False)
-        opened = [d.dataset for d in list(self._schema_files.values()) if d.dataset is not None]
-        return sorted(opened, key=lambda dataset: dataset.name)
-
-    @property
-    def unavailable(self) -> list[SchemaFile]:
-        """Schema files of data sets that are declared, but whose data could not be opened so far."""
-        self._scan(at_once=False)
-        return [file for file in list(self._schema_files.values()) if file.is_unavailable]
-
-    def get(self, name: str) -> OpenDataset:
-        if self._find(name) is None:
-            self._scan(at_once=False)
-        self._reload_if_edited(name)
-        schema_file = self._find(name)
-        if schema_file is not None and schema_file.is_unavailable:
-            raise unavailable()
-        if schema_file is None or schema_file.dataset is None:
-            raise not_found("data set")
-        return schema_file.dataset
-
-    @contextmanager
-    def unchanged(self, dataset: OpenDataset) -> Iterator[None]:
-        """Keeps the declarations unchanged while the block runs. Raises if they have changed already."""
-        self._reload_if_edited(dataset.name)
-        with self._swap_lock:
-            schema_file = self._find(dataset.name)
-            if schema_file is None or schema_file.dataset is not dataset:
-                raise changed()
-            yield
-
-    def schema_files(self) -> list[SchemaFile]:
-        """All schema files, including those that could not be opened."""
-        self._scan(at_once=True)
-        return sorted(self._schema_files.values(), key=lambda entry: (entry.name, entry.file.name))
-
-    def file_of(self, name: str) -> Path:
-        if self._find(name) is None:
-            self._scan(at_once=False)
-        schema_file = self._find(name)
-        if schema_file is None:
-            raise not_found("data set")
-        return schema_file.file
-
-    def declare(self, text: str, *, name: str | None) -> OpenDataset:
-        """Declares the data set `name` again, or a new one. Opens its data before anything changes."""
-        schema = schema_of(text)
-        file = self._new_file(schema.table.name) if name is None else self.file_of(name)
-        with self._openings.hold(file):
-            if name is None:
-                self._new_file(schema.table.name)  # again: another curator may have declared it meanwhile
-            after = SchemaFile(file, (0, 0), name=schema.table.name)
-            dataset = self._open_data(after, schema, lazily=False)
-            with self._lock:
-                self._record(after, schema, dataset)
-                write_atomically(file, text)
-                after.version = file_version(file) or (0, 0)
-                self._swap(after)
-            return dataset
-
-    def data_files(self, most_bytes: int) -> DataFiles | None:
-        """The data files that new data sets may use; None if no data set can be added."""
-        schemas = self._schema_folder
-        if schemas is None or not self.editable:
-            return None
-        return DataFiles(self._data_folder or schemas, schemas, most_bytes)
-
-    @property
-    def can_add(self) -> bool:
-        """Whether data sets can be added."""
-        return self.editable and self._schema_folder is not None
-
-    @property
-    def _schema_folder(self) -> Path | None:
-        """The folder that new schema files are written to; None if only files are configured."""
-        return next((place for place in self._places if place.is_dir()), None)
-
-    def _new_file(self, name: str) -> Path:
-        """The path of a new data set's schema file. Raises if the file exists."""
-        folder = self._schema_folder
-        if folder is None:
-            raise BadRequest(
-                "This server has a fixed list of schema files.",
-                remedy="To add data sets, set datasets to a folder.",
-            )
-        file = folder / schema_file_name(name)
-        if file.exists():
-            raise BadRequest(
-                "There is already a schema file with this name.", remedy="Edit it, or choose another name."
-            )
-        return file
-
-    def open(self, schema: Schema, folder: Path, *, lazily: bool = False) -> OpenDataset:
-        """Opens the data that a schema in `folder` points at. Registers and charges nothing.
-
-        With `lazily`, it connects to a database when the first request needs its data.
-        """
-        self._check_sources(schema, folder)
-        schema = with_public_tables(schema, folder)
-        with suppress(BadRequest):  # a ledger that does not know the data set yet has no discoveries
-            schema = with_public_tables(with_discovered(schema, self._ledger), folder)
-        name, version, versions = schema.table.name, schema.table.version, self._ledger.versions
-        options = EngineOptions(
-            memory=self._memory,
-            recognised=recognised_by(versions, name, version),
-            time_limit=self._time_limit,
-            lazily=lazily,
-        )
-        data = OpenedTables(source_of(schema, folder), schema, options)
-        noise = private_noise(schema.privacy.noise)
-        check = VersionCheck(versions, name, version, data.source)
-        # This one cannot spend. Only a task spends, on its caller's account (caller_session.py).
-        dataset = OpenDataset(
-            schema, data.engine, self._ledger, StoredReleaser(), noise, version_check=check, joins=data
-        )
-        dataset.request_key()  # hashes the declarations now, once for all the copies that callers use
-        return dataset
-
-    def review(self, schema: Schema, name: str | None) -> SchemaCheck:
-        """How the rows that a schema points at fit it: NOT private. Registers and charges nothing."""
-        schema_file = None if name is None else self._find(name)
-        home = self._schema_folder or self._places[0].parent
-        folder = home if schema_file is None else schema_file.file.parent
-        self._check_sources(schema, folder)
-        schema = with_public_tables(schema, folder)
-        figures = source_figures(source_of(schema, folder), schema, memory=self._memory)
-        return SchemaCheck.of(schema, schema.table.source, figures)
-
-    def _check_sources(self, schema: Schema, folder: Path) -> None:
-        if self.editable:  # otherwise there is only one user, who may open any file anyway
-            check_allowed(schema, folder, self._data_folder or folder, self._databases)
-
-    def _files(self) -> Iterator[Path]:
-        for place in self._places:
-            yield from sorted(place.glob("*.toml")) if place.is_dir() else [place]
-
-    def _find(self, name: str) -> SchemaFile | None:
-        """The schema file of the open data set with this name, or else of an unavailable one."""
-        named = [file for file in list(self._schema_files.values()) if file.name == name]
-        opened = [file for file in named if file.dataset is not None]
-        return next(iter(opened + [file for file in named if file.is_unavailable]), None)
-
-    def _check_places(self) -> None:
-        """Raises if folders or schema files of the configuration are missing."""
-        check_folders(self._places, self._data_folder)
-        # A new server may start without schema files. If its ledger knows data sets, the files were lost.
-        if not list(self._files()) and self._ledger.has_datasets:
-            raise SchemaError(
-                f"server.datasets: there is no schema file in {', '.join(map(str, self._places))}, but the "
-                "ledger has data sets.",
-                remedy="Correct the path, or put the files back. To draft a new one: dpxplain schema init "
-                "DATA_FILE",
-            )
-
-    def _scan(self, *, at_once: bool) -> None:
-        """Finds new, edited and removed files. Does not wait for a file that is being opened already."""
-        with self._lock:
-            if not at_once and time.monotonic() - self._last_scan < _SECONDS_BETWEEN_SCANS:
-                return
-            self._last_scan = time.monotonic()
-            files = list(self._files())
-            with self._swap_lock:
-                for removed in self._schema_files.keys() - set(files):
-                    del self._schema_files[removed]
-                    self._reloads.pop(removed, None)
-        for file in files:
-            before = self._schema_files.get(file)
-            is_edited = before is None or file_version(file) != before.version
-            has_new_data = before is not None and before.is_unavailable and before.new_data
-            if (is_edited or has_new_data) and not self._reloading(file).is_running:
-                with suppress(Problem):  # opening takes long: the list continues without it
-                    self._reload(file)
-
-    def _reload_if_edited(self, name: str) -> None:
-        for _attempt in range(2):  # the first attempt may join an opening that began before the last edit
-            schema_file = self._find(name)
-            if schema_file is None or not self._is_outdated(schema_file):
-                return
-            self._reload(schema_file.file)
-
-    def _is_outdated(self, schema_file: SchemaFile) -> bool:
-        """Whether the file was edited, its data were replaced or values were discovered since it was read."""
-        if file_version(schema_file.file) != schema_file.version or schema_file.new_data:
-            return True
-        dataset = schema_file.dataset
-        return dataset is not None and is_discovered_since(dataset.schema, self._ledger)
-
-    def _reloading(self, file: Path) -> TimeLimited[SchemaFile | None]:
-        with self._lock:
-            return self._reloads.setdefault(
-                file, TimeLimited(partial(self._open_file, file), "dpxplain-open")
-            )
-
-    def _reload(self, file: Path) -> None:
-        """Opens an edited file in its own thread. Raises if that takes longer than a short time."""
-        if not self._waiting.acquire(blocking=False):
-            raise being_opened()
-        try:
-            self._reloading(file)(OPENING_SECONDS)
-        except TimeoutError:
-            raise being_opened() from None
-        finally:
-            self._waiting.release()
-
-    def _open_data(self, after: SchemaFile, schema: Schema, *, lazily: bool) -> OpenDataset:
-        """Opens the data of a schema file. This may take minutes, so it holds no lock of the registry."""
-        self._check_name(after)
-        after.data = identities(schema, after.file.parent)
-        self._check_data(after)
-        return self.open(schema, after.file.parent, lazily=lazily)
-
-    def _record(self, after: SchemaFile, schema: Schema, dataset: OpenDataset) -> None:
-        """Records an opened data set in the ledger. The caller holds the lock."""
-        self._check_name(after)  # again: others may have been registered meanwhile
-        self._check_data(after)
-        self._ledger.privacy_units.check_and_record(after.name, schema.privacy)
-        self._ledger.open_dataset(after.name, schema.privacy.rho, schema.privacy.delta)
-        after.dataset = dataset  # only after the ledger has accepted its privacy unit and limit
-        if after.data_problem is not None:
-            LOG.warning("%s: the data do not match the declared version", after.file.name)
-
-    def _swap(self, after: SchemaFile) -> None:
-        with self._swap_lock:
-            self._schema_files[after.file] = after
-
-    def _open_file(self, file: Path) -> SchemaFile | None:
-        """Opens a file that is new or was edited, or whose data were replaced."""
-        with self._openings.hold(file):
-            version, before = file_version(file), self._schema_files.get(file)
-            if version is None or (before is not None and not self._is_outdated(before)):
-                return before
-            after = SchemaFile(file, version, tried_state=None if before is None else before.new_data)
-            schema = None
-            try:
-                schema = Schema.load(file)
-                after.name = schema.table.name
-                dataset = self._open_data(after, schema, lazily=True)
-                with self._lock:
-                    self._record(after, schema, dataset)
-                    self._swap(after)
-                    return after
-            except LedgerUnavailable:
-                if before is None:
-                    raise
-                return before  # the next scan tries again
-            except DPXPlainError as error:
-                after.problem = (
-                    error if isinstance(error, BadRequest) else SourceError("The data set cannot be opened.")
-                )
-                LOG.warning("%s: the changed schema file is not used: %s", file.name, type(error).__name__)
-                if before is not None and before.dataset is not None:
-                    after.name, after.dataset, after.data = before.name, before.dataset, before.data
-                elif schema is not None and isinstance(after.problem, SourceError):
-                    self._ledger.open_dataset(after.name, schema.privacy.rho, schema.privacy.delta)
-                    after.schema = schema
-            self._swap(after)
-            return after
-
-    def _check_data(self, after: SchemaFile) -> None:
-        """Raises if another data set uses the same data: the budgets spent on its people would add up."""
-        for file, other in list(self._schema_files.items()):
-            if file != after.file and other.dataset is not None and other.data & after.data:
-                raise SchemaError(
-                    f"table.source: the data set {other.name} already has this file or table, with its own "
-                    "budget.",
-                    remedy="Use that data set. Make a copy of the data only if you accept that both budgets "
-                    "can be spent on the same people.",
-                )
-
-    def _check_name(self, after: SchemaFile) -> None:
-        before = self._schema_files.get(after.file)
-        if before is not None and before.dataset is not None and before.name != after.name:
-            raise SchemaError(
-                f"The data set {before.name} cannot be renamed: the ledger keeps its budget under its name.",
-                remedy="Keep table.name, or declare a new data set in a new file.",
-            )
-        others = (
-            other
-            for file, other in list(self._schema_files.items())
-            if file != after.file and (other.dataset is not None or other.is_unavailable)
-        )
-        if any(other.name == after.name for other in others):
-            raise SchemaError(
-                f"Two schema files declare a table {after.name}.", remedy="Give each table its own name."
-            )
-
-
-def check_folders(places: Iterable[Path], data_folder: Path | None) -> None:
-    """Raises if a configured folder or schema file does not exist."""
-    remedy = "Create it, or correct the path. Relative paths start at the configuration's folder."
-    for place in places:
-        if not place.exists():
-            raise SchemaError(
-                f"server.datasets: there is no folder or schema file {str(place)!r}.", remedy=remedy
-            )
-    if data_folder is not None and not data_folder.is_dir():
-        raise SchemaError(f"server.data_folder: there is no folder {str(data_folder)!r}.", remedy=remedy)

@@ -1,4 +1,6 @@
-"""Request bodies and parameters. Strict: unknown keys, NaN and infinity are refused, and never echoed."""
+"""Request bodies and parameters, and their translation into calls of a `Session`, whose results become
+payloads. Strict: unknown keys, NaN and infinity are refused, and never echoed.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ from dpxplain.wire.payloads import (
 )
 from dpxplain.wire.shapes import history_line
 
-# -- Bodies ------------------------------------------------------------------------------------------------
+# -- Bodies and parameters ---------------------------------------------------------------------------------
 
 LARGEST_ID = 2**53  # all JSON readers agree on integers up to this one
 LONGEST_WAIT = 60.0
@@ -416,9 +418,7 @@ class NewToken(Body):
     expires: Moment
 
 
-# -- Translate ---------------------------------------------------------------------------------------------
-#
-# Translates request bodies into calls of a `Session`, and its results into the payloads that are sent.
+# -- Calls and payloads ------------------------------------------------------------------------------------
 
 Payload = dict[str, Any]
 _MOST_DRAWN = 1_000  # groups in a chart that can be exported: as many as an image can hold
