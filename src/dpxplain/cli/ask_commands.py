@@ -287,7 +287,7 @@ def compute(
     with place.read_only_session() as session:
         answer = choice.find(session, place, confidence)
         # The plus turns a single group into a formula as well.
-        combination = _value(_parsed(formula), lambda group: +answer[group])
+        combination = _formula_value(_parsed_formula(formula), lambda group: +answer[group])
         if not isinstance(combination, Combination):
             raise _unreadable()
         combination = combination.by(method)
@@ -304,7 +304,7 @@ def compute(
         present(combination, lambda: payload, form, notes=notes)
 
 
-def _parsed(formula: str) -> ast.expr:
+def _parsed_formula(formula: str) -> ast.expr:
     try:
         return ast.parse(formula.strip(), mode="eval").body
     except (RecursionError, MemoryError):
@@ -313,7 +313,7 @@ def _parsed(formula: str) -> ast.expr:
         raise _unreadable() from None
 
 
-def _value(root: ast.expr, group_value: Callable[[str], Any]) -> Any:
+def _formula_value(root: ast.expr, group_value: Callable[[str], Any]) -> Any:
     """The value of a formula of groups, numbers, + - * /, log and exp.
 
     Evaluated with a stack instead of recursion, because the tree of a long sum is as deep as the sum is long.
@@ -417,10 +417,10 @@ def _explain(
 
     place = command.place
 
-    def ask(session: Session, shown: Price) -> Explanation:
+    def ask(session: Session, previewed: Price) -> Explanation:
         rho, epsilon = price
         if price == (None, None):  # use the price shown, which is free if the answer is prepared
-            rho = shown.rho or None
+            rho = previewed.rho or None
         table: Explanation = typed.ask(session, place).explain(**arguments, rho=rho, epsilon=epsilon)
         return table.sorted_by_influence() if by_influence else table
 
@@ -586,7 +586,7 @@ def history(place: Place, limit: Limit = 100, whole: Whole = False, as_json: o.J
       [cyan]dpxplain history --all --json[/cyan]
     """
     with place.ledger() as ledger:
-        pages = list(ledger.history_pages(_LARGEST_PAGE)) if whole else [_newest(ledger, limit)]
+        pages = list(ledger.history_pages(_LARGEST_PAGE)) if whole else [_newest_lines(ledger, limit)]
         current = ledger.budget
     page = HistoryPage([entry for page in reversed(pages) for entry in page.entries], pages[-1].older)
     if as_json:
@@ -608,7 +608,7 @@ def history(place: Place, limit: Limit = 100, whole: Whole = False, as_json: o.J
     show(current)
 
 
-def _newest(ledger: Session | WorkspaceLedger, limit: int) -> HistoryPage:
+def _newest_lines(ledger: Session | WorkspaceLedger, limit: int) -> HistoryPage:
     """The newest lines, read from as many pages as needed."""
     entries: list[Entry] = []
     for page in ledger.history_pages(min(limit, _LARGEST_PAGE)):

@@ -48,16 +48,16 @@ Any value, edge or bound below may reveal a person: the only one with a rare val
 earner. Everything in a schema is public. Before you use or share this file, compare each value,
 edge and bound with public knowledge (a code book, a law, common sense). Then delete this note."""
 _EXACT_SUMS = "whole numbers only, so sums are exact"
-_CODES = "to sum and average it; delete bounds and step if the numbers are codes"
+_MAY_BE_CODES = "to sum and average it; delete bounds and step if the numbers are codes"
 _MAY_BE_UNIT = "If it tells people apart, it can be the privacy unit."
 RHO_COMMENT = "the budget for all queries together, for ever"
 DELTA_COMMENT = "dpxplain converts between rho and epsilon at this delta"
 UNIT_COMMENT = "each row is one person; if not, name the column of the person id and add max_rows = 3"
-_LINE = 100
+_LINE_LENGTH = 100
 _LEAST = 1e-100  # numbers below this or above its inverse are not measurements
 _MOST_AGES = 120
 _FEW_NUMBERS = 10  # up to this many different whole numbers, each in several rows, are categories
-_SHORT = 30  # a longer list is marked for confirmation
+_SHORT_LIST = 30  # a longer list is marked for confirmation
 
 
 @dataclass(frozen=True)
@@ -103,13 +103,13 @@ def draft_schema(
     units = tuple(unit_candidates(columns))
 
     def written(name: str) -> str:
-        return _toml(name, source, _privacy(rho, units), declared, left_out, book)
+        return _draft_text(name, source, _privacy_section(rho, units), declared, left_out, book)
 
     text = written(table)
-    schema = _loaded(text)
+    schema = _loaded_schema(text)
     if not _can_be_queried(schema):  # for example, a file called order.csv
         text = written(f"{table}_data")
-        schema = _loaded(text)
+        schema = _loaded_schema(text)
     return Draft(text, schema, left_out, units)
 
 
@@ -122,7 +122,7 @@ def source_for(data: str, output: Path | None) -> str:
         return os.path.abspath(data)
 
 
-def _toml(
+def _draft_text(
     table: str,
     source: str | list[str],
     privacy: Table,
@@ -167,7 +167,7 @@ def _coded_declaration(column: ColumnProfile, coded: CodedColumn) -> Table:
     return declaration
 
 
-def _privacy(rho: float, units: Sequence[UnitCandidate]) -> Table:
+def _privacy_section(rho: float, units: Sequence[UnitCandidate]) -> Table:
     privacy = tomlkit.table()
     budget = tomlkit.item(number_item(rho))
     privacy.add("rho", budget.comment(RHO_COMMENT))
@@ -248,7 +248,7 @@ def _declaration(column: ColumnProfile) -> Table:
     declaration = tomlkit.table()
     if column.kind != "numbers":
         values = calendar_names(column.values) or column.values
-        if len(values) > _SHORT:
+        if len(values) > _SHORT_LIST:
             declaration.add(tomlkit.comment(f"{len(values)} values: compare them with a public list"))
         declaration.add("values", toml_array(values))
         _add_null(declaration, column)
@@ -290,7 +290,7 @@ def _add_categories(declaration: Table, column: ColumnProfile, values: Sequence[
     if len(values) > 1:
         bounds = tomlkit.item([values[0], values[-1]])
         is_flag = list(values) == [0, 1]
-        use = "to average it: the share of rows with 1" if is_flag else _CODES
+        use = "to average it: the share of rows with 1" if is_flag else _MAY_BE_CODES
         declaration.add("bounds", bounds.comment(use))
         declaration.add("step", tomlkit.item(1).comment(_EXACT_SUMS))
 
@@ -310,11 +310,11 @@ def _add_null(declaration: Table, column: ColumnProfile) -> None:
 def toml_array(items: Sequence[object]) -> Array:
     """An array on one line if it fits, otherwise on several lines, each as full as possible."""
     array = tomlkit.item(list(items))
-    if len(array.as_string()) <= _LINE:
+    if len(array.as_string()) <= _LINE_LENGTH:
         return array
     lines = [""]
     for literal in (f"{tomlkit.item(part).as_string()}," for part in items):
-        if lines[-1] and len(lines[-1]) + len(literal) >= _LINE:
+        if lines[-1] and len(lines[-1]) + len(literal) >= _LINE_LENGTH:
             lines.append("")
         lines[-1] += f" {literal}" if lines[-1] else f"    {literal}"
     parsed = tomlkit.value("[\n{}\n]".format("\n".join(lines)))
@@ -352,7 +352,7 @@ def _can_be_queried(schema: Schema) -> bool:
     return True
 
 
-def _loaded(text: str) -> Schema:
+def _loaded_schema(text: str) -> Schema:
     """The draft as a schema. If it does not load, that is a bug, and the error quotes no value."""
     try:
         return Schema.load(tomllib.loads(text))
@@ -382,7 +382,7 @@ _CALENDAR = {
     r"(.*_)?(week|isoweek|week_?of_?year)": [(1, 53), (0, 53)],
 }
 _YEAR = re.compile(r"(.*_)?(year|yr|yyyy)", re.IGNORECASE)
-_NAMES = (
+_CALENDAR_NAMES = (
     list(calendar.day_name),
     list(calendar.day_abbr),
     [calendar.month_name[month] for month in range(1, 13)],
@@ -412,7 +412,7 @@ def calendar_names(values: Sequence[object]) -> list[str] | None:
     """
     if len(values) < 2:
         return None
-    for names in _NAMES:
+    for names in _CALENDAR_NAMES:
         for form in (str, str.lower, str.upper):
             listed = [form(name) for name in names]
             if set(values) <= set(listed):
@@ -517,7 +517,7 @@ def drafted_dates(first: datetime, last: datetime, whole_days: bool) -> tuple[st
     shift = _DAY if whole_days else timedelta()  # a day belongs to the bin that contains its end
     # The first moment of a period belongs to the bin before. For `first` itself, the lowest edge is lowered.
     after = first + (shift or timedelta(microseconds=1))
-    period, starts = _starts(after, max(last + shift, after), least=_DAY if whole_days else hour)
+    period, starts = _period_starts(after, max(last + shift, after), least=_DAY if whole_days else hour)
     edges = [start - shift for start in starts]
     if edges[0] == first:
         edges[0] -= hour if period == "hour" else _DAY
@@ -525,7 +525,7 @@ def drafted_dates(first: datetime, last: datetime, whole_days: bool) -> tuple[st
     return period, [str(edge.date() if is_dated else edge) for edge in edges]
 
 
-def _starts(first: datetime, last: datetime, least: timedelta) -> tuple[str, list[datetime]]:
+def _period_starts(first: datetime, last: datetime, least: timedelta) -> tuple[str, list[datetime]]:
     """The finest period with few enough bins: its starts from before `first` to `last` or later."""
     midnight = datetime.combine(first.date(), time())
     monday = midnight - first.weekday() * _DAY
@@ -563,12 +563,12 @@ def _month_start(number: int) -> datetime:
 #
 # Columns with their values and labels, as CSV or YAML. A code book is public knowledge.
 
-_COLUMN = ("column", "variable", "name", "field")
-_VALUE = ("value", "code", "values")
-_LABEL = ("label", "description", "meaning", "text")
-_WHOLE = re.compile(r"-?[0-9]{1,15}")
-_TRUTHS = {"true": True, "false": False, "1": True, "0": False}
-_LOW, _HIGH = ("low", "min", "minimum", "lower"), ("high", "max", "maximum", "upper")
+_COLUMN_HEADERS = ("column", "variable", "name", "field")
+_VALUE_HEADERS = ("value", "code", "values")
+_LABEL_HEADERS = ("label", "description", "meaning", "text")
+_WHOLE_NUMBER = re.compile(r"-?[0-9]{1,15}")
+_TRUTH_VALUES = {"true": True, "false": False, "1": True, "0": False}
+_LOW_HEADERS, _HIGH_HEADERS = ("low", "min", "minimum", "lower"), ("high", "max", "maximum", "upper")
 
 
 @dataclass
@@ -588,9 +588,9 @@ class CodedColumn:
         """The values as a column of this kind holds them: codes such as 01 are numbers only among numbers."""
         texts = list(self.values)
         typed: list[bool | int | str] = [*texts]
-        if kind == "true or false" and {text.lower() for text in texts} <= _TRUTHS.keys():
-            typed = [_TRUTHS[text.lower()] for text in texts]
-        elif kind == "numbers" and all(_WHOLE.fullmatch(text) for text in texts):
+        if kind == "true or false" and {text.lower() for text in texts} <= _TRUTH_VALUES.keys():
+            typed = [_TRUTH_VALUES[text.lower()] for text in texts]
+        elif kind == "numbers" and all(_WHOLE_NUMBER.fullmatch(text) for text in texts):
             typed = [int(text) for text in texts]
         if len(set(typed)) < len(typed):
             repeated = next(text for text, value in zip(texts, typed, strict=True) if typed.count(value) > 1)
@@ -603,7 +603,7 @@ class CodedColumn:
     def value_labels(self, kind: str) -> dict[str, str]:
         """The labels, by value as a schema writes it."""
         labelled = zip(self.typed_values(kind), self.values.values(), strict=True)
-        return {_text(value): text for value, text in labelled if text}
+        return {_value_text(value): text for value, text in labelled if text}
 
 
 Codebook = Mapping[str, CodedColumn]
@@ -643,8 +643,8 @@ def _from_csv(text: str, path: Path, kind: str) -> Codebook:
     delimiter = "\t" if kind == ".tsv" else max(",;\t", key=(lines or [""])[0].count)
     reader = csv.DictReader(lines, delimiter=delimiter)
     names = {str(name).strip().lower(): name for name in reader.fieldnames or ()}
-    column = _first(names, _COLUMN)
-    if column is None or not {*_VALUE, *_LABEL, *_LOW} & names.keys():
+    column = _first_name(names, _COLUMN_HEADERS)
+    if column is None or not {*_VALUE_HEADERS, *_LABEL_HEADERS, *_LOW_HEADERS} & names.keys():
         raise BadRequest(
             f"The first line of {path} does not name the columns of a code book.",
             remedy='The first line must contain "column", and also "value", "label", or "low" and "high".',
@@ -653,15 +653,15 @@ def _from_csv(text: str, path: Path, kind: str) -> Codebook:
     for row in reader:
 
         def cell(accepted_names: tuple[str, ...], row: Mapping[str, Any] = row) -> str:
-            return str(row.get(_first(names, accepted_names) or "") or "").strip()
+            return str(row.get(_first_name(names, accepted_names) or "") or "").strip()
 
-        coded = book.setdefault(cell(_COLUMN), CodedColumn())
-        if cell(_VALUE):
-            coded.values[cell(_VALUE)] = cell(_LABEL)
+        coded = book.setdefault(cell(_COLUMN_HEADERS), CodedColumn())
+        if cell(_VALUE_HEADERS):
+            coded.values[cell(_VALUE_HEADERS)] = cell(_LABEL_HEADERS)
         else:
-            coded.label = cell(_LABEL) or coded.label
-        if cell(_LOW) and cell(_HIGH):
-            coded.bounds = _finite_bounds(cell(_LOW), cell(_HIGH), path)
+            coded.label = cell(_LABEL_HEADERS) or coded.label
+        if cell(_LOW_HEADERS) and cell(_HIGH_HEADERS):
+            coded.bounds = _finite_bounds(cell(_LOW_HEADERS), cell(_HIGH_HEADERS), path)
     book.pop("", None)
     return book
 
@@ -679,26 +679,26 @@ def _from_yaml(text: str, path: Path) -> Codebook:
             f"{path} is not a code book: it does not list columns by name.",
             remedy="Write each column's name with its values or label.",
         )
-    return {str(name): _coded(entry, path) for name, entry in columns.items()}
+    return {str(name): _coded_column(entry, path) for name, entry in columns.items()}
 
 
-def _coded(entry: Any, path: Path) -> CodedColumn:
+def _coded_column(entry: Any, path: Path) -> CodedColumn:
     if isinstance(entry, str) or entry is None:
         return CodedColumn(label=entry or "")
     if isinstance(entry, list):
-        return CodedColumn(values={_text(value): "" for value in entry})
+        return CodedColumn(values={_value_text(value): "" for value in entry})
     if not isinstance(entry, dict):
         raise BadRequest(
             f"{path} is not a code book: a column in it has neither values nor a label.",
             remedy="Give each column its values or a label.",
         )
     if not {"values", "label", "bounds", "description"} & entry.keys():
-        return CodedColumn(values={_text(value): str(label or "") for value, label in entry.items()})
+        return CodedColumn(values={_value_text(value): str(label or "") for value, label in entry.items()})
     values, bounds = entry.get("values") or {}, entry.get("bounds")
     listed = values.items() if isinstance(values, dict) else ((value, "") for value in values)
     return CodedColumn(
         label=str(entry.get("label") or entry.get("description") or ""),
-        values={_text(value): str(label or "") for value, label in listed},
+        values={_value_text(value): str(label or "") for value, label in listed},
         bounds=_finite_bounds(bounds[0], bounds[1], path)
         if isinstance(bounds, list) and len(bounds) == 2
         else None,
@@ -718,9 +718,9 @@ def _finite_bounds(low: Any, high: Any, path: Path) -> tuple[float, float]:
     return bounds
 
 
-def _first(names: Mapping[str, str], accepted_names: tuple[str, ...]) -> str | None:
+def _first_name(names: Mapping[str, str], accepted_names: tuple[str, ...]) -> str | None:
     return next((names[name] for name in accepted_names if name in names), None)
 
 
-def _text(value: object) -> str:
+def _value_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -271,12 +271,12 @@ def report(error: BaseException, *, as_json: bool, debug: bool) -> int:
         ERR.print(("\n" if isinstance(error, typer.Abort) else "") + _interruption(error), style="yellow")
         return INTERRUPTED
     ours = _as_dpxplain_error(error)
-    where = _place(error) if debug and not isinstance(ours, BadRequest | BudgetExhausted) else ""
+    where = _error_place(error) if debug and not isinstance(ours, BadRequest | BudgetExhausted) else ""
     if as_json:
         emit("error", **ours.to_dict() | ({"debug": where} if where else {}))
     else:
         _print_error(ours, where)
-    return _code(ours)
+    return _exit_code(ours)
 
 
 def _as_dpxplain_error(error: BaseException) -> DPXPlainError:
@@ -304,7 +304,7 @@ def _usage_remedy(message: str, command: str) -> str:
     return ""
 
 
-def _code(error: DPXPlainError) -> int:
+def _exit_code(error: DPXPlainError) -> int:
     if isinstance(error, BudgetExhausted):
         return EXHAUSTED
     return BAD_REQUEST if isinstance(error, BadRequest) else INTERNAL
@@ -346,7 +346,7 @@ def _interruption(error: BaseException) -> str:
     return "Cancelled. Nothing was spent."
 
 
-def _place(error: BaseException) -> str:
+def _error_place(error: BaseException) -> str:
     """The type of an error and the file and line that raised it; never its text."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if "dpxplain" in Path(frame.filename).parts]

@@ -202,7 +202,7 @@ PUBLIC = frozenset(
     }
 )
 _SAME_FOR_EVERYBODY = (f"{PREFIX}/health", f"{PREFIX}/ready", f"{PREFIX}/openapi.json", f"{PREFIX}/docs")
-_READING = ("GET", "HEAD", "OPTIONS")
+_READING_METHODS = ("GET", "HEAD", "OPTIONS")
 _MOST_VERIFIED = 4_096
 _SIGN_IN = ("POST", f"{PREFIX}/session")
 _METRICS = f"{PREFIX}/metrics"
@@ -271,7 +271,7 @@ class Authentication:
         scope["state"]["caller"] = caller
         check_rate(self._rates.callers, caller.id)
         if caller.by_cookie and not public:
-            self._check_origin(headers, required=method not in _READING)
+            self._check_origin(headers, required=method not in _READING_METHODS)
 
     async def _identify(
         self, scope: Scope, headers: Headers, address: str, *, public: bool, for_metrics: bool = False

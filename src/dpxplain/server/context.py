@@ -259,7 +259,7 @@ STORING_SECONDS = 20.0
 
 Shorter than the time after which other processes think that the measurement is lost.
 """
-_BETWEEN_ATTEMPTS = 0.25
+_SECONDS_BETWEEN_ATTEMPTS = 0.25
 
 ChargeGuard = Callable[[], AbstractContextManager[None]]
 """Entered while a charge is written; raises to refuse it."""
@@ -305,7 +305,7 @@ class TaskReleaser(LocalReleaser):
                 if not error.may_pass or time.monotonic() > deadline:
                     raise
             first = False
-            time.sleep(_BETWEEN_ATTEMPTS)
+            time.sleep(_SECONDS_BETWEEN_ATTEMPTS)
 
     def ending(self, error: BaseException) -> Ending:
         """The ending to record: a requested stop takes precedence over the error it led to."""

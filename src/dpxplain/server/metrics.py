@@ -106,7 +106,7 @@ class Readiness:
         """The outcome of each check: "ok", "partly" or "failed"."""
         with self._lock:  # a probe that arrives meanwhile gets the same result
             if time.monotonic() >= self._valid_until:
-                self._results = {name: _outcome(check) for name, check in self._checks.items()}
+                self._results = {name: _check_outcome(check) for name, check in self._checks.items()}
                 self._valid_until = time.monotonic() + _KEPT_SECONDS
             return dict(self._results)
 
@@ -126,7 +126,7 @@ class Readiness:
         return PARTLY if any(served) else FAILED
 
 
-def _outcome(check: TimeLimited[str]) -> str:
+def _check_outcome(check: TimeLimited[str]) -> str:
     try:
         return check(SECONDS_PER_CHECK)
     except Exception:  # a timeout, or an error of the ledger, which LedgerHealth logs and counts
@@ -139,7 +139,7 @@ def _outcome(check: TimeLimited[str]) -> str:
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS_FOR_FIGURES = 1.0
-_STEPS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_BUCKETS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
 class Metrics:
@@ -160,7 +160,7 @@ class Metrics:
         )  # fmt: skip
         self.seconds = Histogram(
             "dpxplain_request_seconds", "Time to the end of the response.", ["method", "route"],
-            buckets=_STEPS, registry=self._registry,
+            buckets=_BUCKETS, registry=self._registry,
         )  # fmt: skip
         self.refusals = Counter(
             "dpxplain_refusals", "Requests refused, by status.", ["status"], registry=self._registry

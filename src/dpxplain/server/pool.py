@@ -408,11 +408,10 @@ class Workers:
 
 Payload = dict[str, Any]
 FINISHED = ("done", "failed", "cancelled", "lost")
-# In seconds:
-_BETWEEN_CHECKS = 0.5  # until another process's request to cancel is noticed
-_BETWEEN_HEARTBEATS = 10.0  # after a minute without, the ledger considers a job lost
-_BETWEEN_PRUNINGS = 3600.0
-_BETWEEN_POLLS = 0.25  # of a job that runs in another process
+_SECONDS_BETWEEN_JOB_CHECKS = 0.5  # until another process's request to cancel is noticed
+_SECONDS_BETWEEN_HEARTBEATS = 10.0  # after a minute without, the ledger considers a job lost
+_SECONDS_BETWEEN_PRUNINGS = 3600.0
+_SECONDS_BETWEEN_POLLS = 0.25  # of a job that runs in another process
 _MOST_RESULTS, _MOST_ROWS = 64, 50_000
 _WORKING = "Working"  # the stage until a phase reports one; in the ledger, always if times are padded
 
@@ -509,7 +508,7 @@ class JobRunner:
             left = deadline - time.monotonic()
             if left <= 0:
                 return
-            await asyncio.sleep(min(_BETWEEN_POLLS, left))
+            await asyncio.sleep(min(_SECONDS_BETWEEN_POLLS, left))
 
     @property
     def unfinished(self) -> dict[str, int]:
@@ -565,12 +564,12 @@ class JobRunner:
 
     def _watch(self) -> None:
         """Sends heartbeats, stores states that are not stored yet, and cancels if another process asks."""
-        last_heartbeat, last_pruning = time.monotonic(), -_BETWEEN_PRUNINGS
-        while not self._closed.wait(_BETWEEN_CHECKS):
-            is_heartbeat_due = time.monotonic() - last_heartbeat > _BETWEEN_HEARTBEATS
+        last_heartbeat, last_pruning = time.monotonic(), -_SECONDS_BETWEEN_PRUNINGS
+        while not self._closed.wait(_SECONDS_BETWEEN_JOB_CHECKS):
+            is_heartbeat_due = time.monotonic() - last_heartbeat > _SECONDS_BETWEEN_HEARTBEATS
             if is_heartbeat_due:
                 last_heartbeat = time.monotonic()
-            if time.monotonic() - last_pruning > _BETWEEN_PRUNINGS:
+            if time.monotonic() - last_pruning > _SECONDS_BETWEEN_PRUNINGS:
                 last_pruning = time.monotonic()
                 with suppress(Exception):
                     self._jobs.prune()

@@ -466,7 +466,7 @@ def check_folders(places: Iterable[Path], data_folder: Path | None) -> None:
 _MOST_DEPTH, _MOST_TABLES = 32, 5_000
 _NOT_PART_OF_KEYS = str.maketrans("", "", " \t\"'")
 _SCHEMA_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
-_WORD = re.compile(r"[\w.-]+")
+_TOML_WORD = re.compile(r"[\w.-]+")
 _TOML_POSITION = re.compile(r"\(at (line (\d+), column (\d+)|end of document)\)")
 
 FileVersion = tuple[int, int]
@@ -492,14 +492,14 @@ def schema_of(text: str) -> Schema:
         raise SchemaError(
             f"The schema is not valid TOML{f' at {position[1]}' if position else ''}.",
             remedy="Correct the TOML.",
-            place=_place(text, position),
+            place=_toml_position(text, position),
         ) from None
     schema = Schema.load(raw)
     check_source(schema)
     return schema
 
 
-def _place(text: str, position: re.Match[str] | None) -> tuple[int, int]:
+def _toml_position(text: str, position: re.Match[str] | None) -> tuple[int, int]:
     """The line and column where tomllib stopped; the end of the text if it names none."""
     if position is not None and position[2]:
         return int(position[2]), int(position[3])
@@ -509,7 +509,7 @@ def _place(text: str, position: re.Match[str] | None) -> tuple[int, int]:
 def _check_toml_size(text: str) -> None:
     """Raises if tomllib would be slow: its time grows with the square of the depth and number of tables."""
     squeezed = text.translate(_NOT_PART_OF_KEYS)
-    deep = any(sum(map(bool, word.split("."))) > _MOST_DEPTH for word in _WORD.findall(squeezed))
+    deep = any(sum(map(bool, word.split("."))) > _MOST_DEPTH for word in _TOML_WORD.findall(squeezed))
     nested = "[" * _MOST_DEPTH in squeezed or squeezed.count("{") > _MOST_TABLES
     if deep or nested or text.count("\n[") > _MOST_TABLES:
         raise SchemaError(
@@ -684,7 +684,7 @@ class DataFiles:
                 "Set limits.upload_bytes, or copy the file to the data folder.",
             )
         if path.exists():
-            raise _exists(name)
+            raise _already_exists(name)
         draft = self._folder  # a placeholder until there is a draft
         try:
             handle, draft = await run_sync(_new_draft, self._folder)
@@ -702,7 +702,7 @@ class DataFiles:
             await run_sync(lambda: os.link(draft, path))  # unlike a rename, a link replaces no file
             await run_sync(self._mark(name).write_text, str(path.stat().st_ino))
         except FileExistsError:
-            raise _exists(name) from None
+            raise _already_exists(name) from None
         except OSError as error:
             reason = "the disk is full" if error.errno == errno.ENOSPC else error.strerror
             raise BadRequest(
@@ -767,7 +767,7 @@ def _new_draft(folder: Path) -> tuple[int, Path]:
     return handle, Path(name)
 
 
-def _exists(name: str) -> Problem:
+def _already_exists(name: str) -> Problem:
     return Problem(
         409, "file_exists", f"There is already a file {name}.", "Use that file, or choose another name."
     )
