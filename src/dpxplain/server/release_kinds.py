@@ -36,14 +36,8 @@ from dpxplain.wire.payloads import prepared_payload, preview_payload, quality_pa
 from dpxplain.wire.shapes import discovery_payload, history_line, query_form
 
 PlanAt = Callable[[float], Any]  # the plan of a request at another ρ
-_PRICE_FIELDS = (
-    "rho",
-    "epsilon",
-    "relative",
-    "ranks",
-    "precision",
-    "expected_key",
-)  # fields for or from the price
+# The fields of a body that give the price or follow from it.
+_PRICE_FIELDS = ("rho", "epsilon", "relative", "ranks", "precision", "expected_key")
 
 
 @dataclass(frozen=True)
