@@ -341,7 +341,7 @@ def _check_undiscovered(connection: sa.Connection, dataset: str, key: str, besid
 
 
 def _declare(connection: sa.Connection, dataset: str, declared: int, delta: float) -> None:
-    """Record the declared limit and delta, if they have changed."""
+    """Records the declared limit and delta, if they have changed."""
     latest = latest_limit(connection, dataset)
     if latest is not None and (latest.declared_units, latest.delta) == (declared, delta):
         return  # another process has recorded it meanwhile

@@ -179,7 +179,7 @@ def append(
     details: Mapping[str, Any],
     time: str | None = None,
 ) -> None:
-    """Add a record to the log. The caller's transaction must hold the writers' lock."""
+    """Adds a record to the log. The caller's transaction must hold the writers' lock."""
     text = canonical(details)
     last = connection.execute(_LAST).one_or_none()
     previous = GENESIS if last is None else last.hash
@@ -204,7 +204,7 @@ def append_change(
     rows: Mapping[sa.Table, Mapping[str, Any]],
     time: str | None = None,
 ) -> None:
-    """Add the record of a change: it repeats the rows that `insert` has just written."""
+    """Adds the record of a change: it repeats the rows that `insert` has just written."""
     images = {NAMES[table.name]: image(row) for table, row in rows.items()}
     append(connection, actor, action, dataset, images, time)
 

@@ -180,7 +180,7 @@ class Flights:
         return flights
 
     def find_silent(self) -> None:
-        """Record that the processes of silent flights died, if there are any."""
+        """Records that the processes of silent flights died, if there are any."""
         with self._store.reading() as connection:
             flights = connection.execute(_ALL_FLIGHTS).all()
         if any(not may_follow(flight.heard) and not self._is_own(flight) for flight in flights):
@@ -488,12 +488,12 @@ class Failures:
         self._flights = flights
 
     def record_cancellation(self, dataset: str, analyst: str, entry: int) -> None:
-        """Record that the analyst asked to cancel a charged request."""
+        """Records that the analyst asked to cancel a charged request."""
         with self._store.recording() as connection:
             audit.append(connection, analyst, audit.CANCELLED, dataset, {"entry": entry})
 
     def find_interrupted(self) -> None:
-        """Record which processes died while they measured, if any did."""
+        """Records which processes died while they measured, if any did."""
         self._flights.find_silent()
 
     @damage_explained()

@@ -320,7 +320,7 @@ def migrate(store: Store) -> None:
 
 
 def create_all(connection: sa.Connection) -> None:
-    """Create the tables and their triggers, within the caller's transaction."""
+    """Creates the tables and their triggers, within the caller's transaction."""
     set_index_conditions(connection)
     for statement in _create_statements(connection.dialect):
         connection.exec_driver_sql(statement)

@@ -309,13 +309,13 @@ AND tgenabled IN ('O', 'A') AND prosrc = :body
 
 
 def create_refusal(connection: sa.Connection) -> None:
-    """Create the function that PostgreSQL's triggers call."""
+    """Creates the function that PostgreSQL's triggers call."""
     if connection.dialect.name != "sqlite":
         connection.exec_driver_sql(_POSTGRES_REFUSAL)
 
 
 def create_triggers(connection: sa.Connection) -> None:
-    """Create the triggers of all append-only tables."""
+    """Creates the triggers of all append-only tables."""
     for table in APPEND_ONLY:
         if connection.dialect.name == "sqlite":
             triggers = [_sqlite_trigger(table, event) for event in _EVENTS]
@@ -425,7 +425,7 @@ def account_of(analyst: str, charge: int) -> str:
 
 
 def count_entry(connection: sa.Connection, dataset: str, analyst: str, charge: int, gaussian: int) -> int:
-    """Add an entry to its account and to the data set's; returns its number. Needs the writers' lock."""
+    """Adds an entry to its account and to the data set's; returns its number. Needs the writers' lock."""
     account = account_of(analyst, charge)
     key = {"of_dataset": dataset, "of_analyst": account}
     last = connection.execute(_LAST_NUMBER, key).scalar_one_or_none()
