@@ -32,7 +32,7 @@ def test_trips_without_their_zones_are_refused(capsys: pytest.CaptureFixture[str
 def test_without_a_clone_it_says_so(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    installed = tmp_path / "site-packages" / "dpxplain" / "cli" / "experiment_command.py"
+    installed = tmp_path / "site-packages" / "dpxplain" / "cli" / "demo.py"
     monkeypatch.setattr(demo, "__file__", str(installed))
     monkeypatch.chdir(tmp_path)
     assert run(["experiment", "list"]) == 2

@@ -85,7 +85,7 @@ def test_processes_divide_the_limits_and_free_requests_write_nothing(
 ) -> None:
     config = config_of(tmp_path / "data", limits=RATES)
     monkeypatch.setattr(limits, "_SECONDS_BETWEEN_COUNTS", 3600)  # so that no heartbeat is counted below
-    monkeypatch.setattr(pool, "_BETWEEN_CHECKS", 3600)  # nor the first look for old jobs
+    monkeypatch.setattr(pool, "_SECONDS_BETWEEN_JOB_CHECKS", 3600)  # nor the first look for old jobs
     with closing(open_ledger(place)) as here, closing(open_ledger(place)) as there:
         with running_server(config, here) as one, running_server(config, there) as two:
             monkeypatch.setattr(one.state._processes, "_number", 2)  # as it would notice in ten seconds

@@ -1,4 +1,4 @@
-"""`dpxplain token` and `allow`: who may sign in, and what they may spend and see."""
+"""`dpxplain token`, `allow` and `serve`: who may sign in, what they may spend and see, and the server."""
 
 from __future__ import annotations
 
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from dpxplain.ledger.protocol import Allowance
     from dpxplain.server.app import Opening
 
-
-# -- Admin commands ----------------------------------------------------------------------------------------
+# -- Tokens and allowances ---------------------------------------------------------------------------------
 
 token_app = typer.Typer(rich_markup_mode="rich")
 allow_app = typer.Typer(rich_markup_mode="rich")
@@ -294,7 +293,7 @@ def _show_allowances(place: str | None, dataset: str, as_json: bool) -> None:
         lists = {
             "analysts": [
                 json_fields(allowance)
-                | _unknown(allowance)
+                | _null_amounts(allowance)
                 | {
                     "failures": failures[allowance.analyst].total(),
                     "why": failure_words(failures[allowance.analyst]),
@@ -341,14 +340,14 @@ def _print_failures(dataset: str, analyst: str, failures: Counter[Ending]) -> No
     note(f"To forgive: dpxplain allow forgive {shlex.quote(dataset)} {shlex.quote(analyst)} --reason WHY")
 
 
-def _unknown(allowance: Allowance) -> dict[str, None]:
+def _null_amounts(allowance: Allowance) -> dict[str, None]:
     """Null fields for an analyst without a grant: only the server's configuration has the amounts."""
     return {} if allowance.time is not None else {"limit": None, "remaining": None}
 
 
-# -- Serve command -----------------------------------------------------------------------------------------
+# -- Server ------------------------------------------------------------------------------------------------
 #
-# `dpxplain serve`: the page and the REST API, for many analysts or for one person at this machine.
+# The page and the REST API, for many analysts or for one person at this machine.
 
 
 def serve(
@@ -445,26 +444,26 @@ def serve(
         settings,
         ledger=ledger,
         create=create,
-        report=_report_as_json if as_json else _report,
-        announce=_announce_as_json if as_json else _announce,
+        report=_emit_opening if as_json else _print_opening,
+        announce=_emit_address if as_json else _print_address,
     )
     note("The server has stopped.")
 
 
-def _report(opening: Opening) -> None:
+def _print_opening(opening: Opening) -> None:
     note(str(opening))
     for name, problem in opening.unavailable.items():
         warn(f"{name} is not available: {problem}")
 
 
-def _report_as_json(opening: Opening) -> None:
+def _emit_opening(opening: Opening) -> None:
     emit("opened", **asdict(opening))
 
 
-def _announce(address: str) -> None:
+def _print_address(address: str) -> None:
     # Not wrapped, because people copy the address, and a single user's address ends in a key.
     ERR.print(f"DPXPlain is at {address}", soft_wrap=True, markup=False)
 
 
-def _announce_as_json(address: str) -> None:
+def _emit_address(address: str) -> None:
     emit("serving", address=address)

@@ -1,5 +1,5 @@
-"""`dpxplain query`, `why`, `preview`, `prepare` and `compute`: ask, compare groups, see prices, and compute
-with the values of an answer.
+"""What analysts type: ask a query, compare groups, compute with answers, explain them, see prices and
+spending.
 """
 
 from __future__ import annotations
@@ -32,202 +32,7 @@ if TYPE_CHECKING:
     from dpxplain.results.question import Question
     from dpxplain.session import Session
 
-
-# -- Explain commands --------------------------------------------------------------------------------------
-#
-# `dpxplain explain`, `ratio` and `story`: the conditions behind a difference, a ratio or a share.
-
-UNPREPARED_RHO = 0.5
-
-
-def explain(
-    groups: o.Groups = None,
-    rho: o.RhoUnlessPrepared = None,
-    epsilon: o.Epsilon = None,
-    k: o.K = 5,
-    *,
-    family: o.FamilyOptions,
-    mechanism_options: o.MechanismOptions,
-    distinct: o.Distinct = None,
-    choice: AnswerChoice,
-    options: QuestionOptions,
-    approval: o.Approval,
-    place: Place,
-    curator: o.Curator = False,
-    report: o.Report = None,
-    by_influence: o.ByInfluence = False,
-    output: o.OutputFormat,
-) -> None:
-    """Explain a difference: which conditions shrink it, and by how much (phase 3). Free after prepare.
-
-    \b
-    Examples:
-      [cyan]dpxplain explain Married-civ-spouse Never-married --k 5[/cyan]
-      [cyan]dpxplain explain Male Female --conjuncts 2 --rho 0.5 --report why.html[/cyan]
-      [cyan]dpxplain explain Male Female --ratio --rho 0.5[/cyan]
-      [cyan]dpxplain explain Male Female --rho 2 --mechanism one-shot --split 1,1,2 --lower-share 0.1[/cyan]
-      [cyan]dpxplain explain Male Female --predicates ranges:age --predicates "race <> 'White'"[/cyan]
-    """
-    arguments = (
-        family.arguments(place.declared) | mechanism_options.arguments() | {"k": k, "distinct": distinct}
-    )
-    typed = TypedQuestion(groups or (), choice, options)
-    if report is not None:
-        check_writable(Path(report))  # before spending, not after
-    command = PricedCommand("Explaining", place, approval, output, curator)
-    _explain(command, typed, arguments, (rho, epsilon), by_influence=by_influence, report=report)
-
-
-def _explain(
-    command: PricedCommand,
-    typed: TypedQuestion,
-    arguments: dict[str, Any],
-    price: tuple[float | None, float | None],
-    *,
-    by_influence: bool,
-    report: str | None = None,
-) -> None:
-    """Runs `explain` or `ratio`. `price` is --rho and --epsilon."""
-    from dpxplain.wire.payloads import explanation_payload
-
-    place = command.place
-
-    def ask(session: Session, shown: Price) -> Explanation:
-        rho, epsilon = price
-        if price == (None, None):  # use the price shown, which is free if the answer is prepared
-            rho = shown.rho or None
-        table: Explanation = typed.ask(session, place).explain(**arguments, rho=rho, epsilon=epsilon)
-        return table.sorted_by_influence() if by_influence else table
-
-    def write_report(table: Explanation, progress: Progress) -> None:
-        if report is not None:
-            with progress.running("Writing the report"):
-                note(f"Report: {table.save(report)}")
-
-    command.run(
-        preview=lambda session: preview_explanation(typed.ask(session, place), *price, **arguments),
-        ask=ask,
-        payload=explanation_payload,
-        finish=write_report,
-    )
-
-
-def ratio(
-    groups: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="A B",
-            help="Two groups, to explain A divided by B; or one group, for its share of the total.",
-        ),
-    ],
-    rho: o.RhoUnlessPrepared = None,
-    epsilon: o.Epsilon = None,
-    k: o.K = 5,
-    *,
-    family: o.FamilyOptions,
-    choice: AnswerChoice,
-    at_least: o.AtLeast = None,
-    confidence: o.Confidence = 0.95,
-    population: o.Population = False,
-    yes: o.Yes = False,
-    place: Place,
-    by_influence: o.ByInfluence = False,
-    output: o.OutputFormat,
-) -> None:
-    """Explain the ratio of two groups, or the share of one, by COUNT, SUM or AVG. Free after prepare.
-
-    \b
-    Examples:
-      [cyan]dpxplain ratio Male Female --rho 0.5[/cyan]
-      [cyan]dpxplain ratio Male[/cyan]
-    """
-    share = len(groups) == 1
-    options = QuestionOptions(None, at_least, confidence, population=population, ratio=not share, share=share)
-    typed = TypedQuestion(groups, choice, options)
-    arguments = family.arguments(place.declared) | {"k": k}
-    command = PricedCommand("Explaining", place, o.Approval(yes=yes), output)
-    _explain(command, typed, arguments, (rho, epsilon), by_influence=by_influence)
-
-
-def story(
-    groups: o.Groups = None,
-    rho: Annotated[
-        float | None,
-        typer.Option(
-            "--rho",
-            help="Privacy budget to spend, once for all stories; default: free if the answer is prepared.",
-        ),
-    ] = None,
-    epsilon: o.Epsilon = None,
-    levels: Annotated[
-        int | None, typer.Option("--levels", help="The largest number of steps: 1, 2 or 3.")
-    ] = None,
-    *,
-    attributes: o.Attributes = None,
-    exclude: o.Exclude = None,
-    choice: AnswerChoice,
-    weight: o.Weights = None,
-    at_least: o.AtLeast = None,
-    confidence: o.Confidence = 0.95,
-    population: o.Population = False,
-    approval: o.Approval,
-    place: Place,
-    report: o.Report = None,
-    output: o.OutputFormat,
-) -> None:
-    """Break a difference down step by step: the condition that explains most, then the next, then the rest.
-
-    \b
-    Examples:
-      [cyan]dpxplain story Married-civ-spouse Never-married --rho 0.5[/cyan]
-      [cyan]dpxplain story Divorced Never-married --report why.html[/cyan]
-    """
-    from dpxplain.wire.payloads import story_payload
-
-    family = o.FamilyOptions(attributes, exclude).arguments(place.declared)
-    chosen = {name: family[name] for name in ("attributes", "exclude")}
-    options = QuestionOptions(weight, at_least, confidence, population=population)
-    typed = TypedQuestion(groups or (), choice, options)
-    if report is not None:
-        check_writable(Path(report))
-    PricedCommand("Telling", place, approval, output).run(
-        preview=lambda session: typed.ask(session, place).preview_story(
-            rho, epsilon=epsilon, levels=levels, **chosen
-        ),
-        ask=lambda session, _: typed.ask(session, place).story(rho, epsilon=epsilon, levels=levels, **chosen),
-        payload=story_payload,
-        finish=lambda story, _: None if report is None else note(f"Report: {story.save(report)}"),
-    )
-
-
-def preview_explanation(
-    question: Question, rho: float | None, epsilon: float | None, **arguments: Any
-) -> ExplanationPreview:
-    """The preview of an explanation. Without a price it is free for a prepared answer, otherwise ρ 0.5."""
-    from dpxplain.errors import ExplanationError
-
-    if rho is None and epsilon is None:
-        with suppress(ExplanationError):  # not prepared; any other error is raised again below
-            prepared: ExplanationPreview = question.preview(**arguments)
-            return prepared
-        rho = UNPREPARED_RHO
-    priced: ExplanationPreview = question.preview(**arguments, rho=rho, epsilon=epsilon)
-    return priced
-
-
-def check_writable(path: Path) -> None:
-    """Raises if the report cannot be written. Called before anything is spent."""
-    from dpxplain.model.display import check_report_name
-
-    check_report_name(path)
-    folder = path.absolute().parent
-    if path.is_dir() or not folder.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
-        raise BadRequest(
-            f"The report cannot be written to {path}.", remedy="Name a file in a folder that exists."
-        )
-
-
-# -- Ask commands ------------------------------------------------------------------------------------------
+# -- Queries and comparisons -------------------------------------------------------------------------------
 
 
 def query(
@@ -482,7 +287,7 @@ def compute(
     with place.read_only_session() as session:
         answer = choice.find(session, place, confidence)
         # The plus turns a single group into a formula as well.
-        combination = _value(_parsed(formula), lambda group: +answer[group])
+        combination = _formula_value(_parsed_formula(formula), lambda group: +answer[group])
         if not isinstance(combination, Combination):
             raise _unreadable()
         combination = combination.by(method)
@@ -499,7 +304,7 @@ def compute(
         present(combination, lambda: payload, form, notes=notes)
 
 
-def _parsed(formula: str) -> ast.expr:
+def _parsed_formula(formula: str) -> ast.expr:
     try:
         return ast.parse(formula.strip(), mode="eval").body
     except (RecursionError, MemoryError):
@@ -508,7 +313,7 @@ def _parsed(formula: str) -> ast.expr:
         raise _unreadable() from None
 
 
-def _value(root: ast.expr, group_value: Callable[[str], Any]) -> Any:
+def _formula_value(root: ast.expr, group_value: Callable[[str], Any]) -> Any:
     """The value of a formula of groups, numbers, + - * /, log and exp.
 
     Evaluated with a stack instead of recursion, because the tree of a long sum is as deep as the sum is long.
@@ -553,9 +358,201 @@ def _unreadable() -> BadRequest:
     )
 
 
-# -- Account commands --------------------------------------------------------------------------------------
+# -- Explanations ------------------------------------------------------------------------------------------
 #
-# `dpxplain budget`, `history`, `quality` and `discover`: spending, and how well the data fit.
+# The conditions behind a difference, a ratio or a share.
+
+UNPREPARED_RHO = 0.5
+
+
+def explain(
+    groups: o.Groups = None,
+    rho: o.RhoUnlessPrepared = None,
+    epsilon: o.Epsilon = None,
+    k: o.K = 5,
+    *,
+    family: o.FamilyOptions,
+    mechanism_options: o.MechanismOptions,
+    distinct: o.Distinct = None,
+    choice: AnswerChoice,
+    options: QuestionOptions,
+    approval: o.Approval,
+    place: Place,
+    curator: o.Curator = False,
+    report: o.Report = None,
+    by_influence: o.ByInfluence = False,
+    output: o.OutputFormat,
+) -> None:
+    """Explain a difference: which conditions shrink it, and by how much (phase 3). Free after prepare.
+
+    \b
+    Examples:
+      [cyan]dpxplain explain Married-civ-spouse Never-married --k 5[/cyan]
+      [cyan]dpxplain explain Male Female --conjuncts 2 --rho 0.5 --report why.html[/cyan]
+      [cyan]dpxplain explain Male Female --ratio --rho 0.5[/cyan]
+      [cyan]dpxplain explain Male Female --rho 2 --mechanism one-shot --split 1,1,2 --lower-share 0.1[/cyan]
+      [cyan]dpxplain explain Male Female --predicates ranges:age --predicates "race <> 'White'"[/cyan]
+    """
+    arguments = (
+        family.arguments(place.declared) | mechanism_options.arguments() | {"k": k, "distinct": distinct}
+    )
+    typed = TypedQuestion(groups or (), choice, options)
+    if report is not None:
+        check_writable(Path(report))  # before spending, not after
+    command = PricedCommand("Explaining", place, approval, output, curator)
+    _explain(command, typed, arguments, (rho, epsilon), by_influence=by_influence, report=report)
+
+
+def _explain(
+    command: PricedCommand,
+    typed: TypedQuestion,
+    arguments: dict[str, Any],
+    price: tuple[float | None, float | None],
+    *,
+    by_influence: bool,
+    report: str | None = None,
+) -> None:
+    """Runs `explain` or `ratio`. `price` is --rho and --epsilon."""
+    from dpxplain.wire.payloads import explanation_payload
+
+    place = command.place
+
+    def ask(session: Session, previewed: Price) -> Explanation:
+        rho, epsilon = price
+        if price == (None, None):  # use the price shown, which is free if the answer is prepared
+            rho = previewed.rho or None
+        table: Explanation = typed.ask(session, place).explain(**arguments, rho=rho, epsilon=epsilon)
+        return table.sorted_by_influence() if by_influence else table
+
+    def write_report(table: Explanation, progress: Progress) -> None:
+        if report is not None:
+            with progress.running("Writing the report"):
+                note(f"Report: {table.save(report)}")
+
+    command.run(
+        preview=lambda session: preview_explanation(typed.ask(session, place), *price, **arguments),
+        ask=ask,
+        payload=explanation_payload,
+        finish=write_report,
+    )
+
+
+def ratio(
+    groups: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="A B",
+            help="Two groups, to explain A divided by B; or one group, for its share of the total.",
+        ),
+    ],
+    rho: o.RhoUnlessPrepared = None,
+    epsilon: o.Epsilon = None,
+    k: o.K = 5,
+    *,
+    family: o.FamilyOptions,
+    choice: AnswerChoice,
+    at_least: o.AtLeast = None,
+    confidence: o.Confidence = 0.95,
+    population: o.Population = False,
+    yes: o.Yes = False,
+    place: Place,
+    by_influence: o.ByInfluence = False,
+    output: o.OutputFormat,
+) -> None:
+    """Explain the ratio of two groups, or the share of one, by COUNT, SUM or AVG. Free after prepare.
+
+    \b
+    Examples:
+      [cyan]dpxplain ratio Male Female --rho 0.5[/cyan]
+      [cyan]dpxplain ratio Male[/cyan]
+    """
+    share = len(groups) == 1
+    options = QuestionOptions(None, at_least, confidence, population=population, ratio=not share, share=share)
+    typed = TypedQuestion(groups, choice, options)
+    arguments = family.arguments(place.declared) | {"k": k}
+    command = PricedCommand("Explaining", place, o.Approval(yes=yes), output)
+    _explain(command, typed, arguments, (rho, epsilon), by_influence=by_influence)
+
+
+def story(
+    groups: o.Groups = None,
+    rho: Annotated[
+        float | None,
+        typer.Option(
+            "--rho",
+            help="Privacy budget to spend, once for all stories; default: free if the answer is prepared.",
+        ),
+    ] = None,
+    epsilon: o.Epsilon = None,
+    levels: Annotated[
+        int | None, typer.Option("--levels", help="The largest number of steps: 1, 2 or 3.")
+    ] = None,
+    *,
+    attributes: o.Attributes = None,
+    exclude: o.Exclude = None,
+    choice: AnswerChoice,
+    weight: o.Weights = None,
+    at_least: o.AtLeast = None,
+    confidence: o.Confidence = 0.95,
+    population: o.Population = False,
+    approval: o.Approval,
+    place: Place,
+    report: o.Report = None,
+    output: o.OutputFormat,
+) -> None:
+    """Break a difference down step by step: the condition that explains most, then the next, then the rest.
+
+    \b
+    Examples:
+      [cyan]dpxplain story Married-civ-spouse Never-married --rho 0.5[/cyan]
+      [cyan]dpxplain story Divorced Never-married --report why.html[/cyan]
+    """
+    from dpxplain.wire.payloads import story_payload
+
+    family = o.FamilyOptions(attributes, exclude).arguments(place.declared)
+    chosen = {name: family[name] for name in ("attributes", "exclude")}
+    options = QuestionOptions(weight, at_least, confidence, population=population)
+    typed = TypedQuestion(groups or (), choice, options)
+    if report is not None:
+        check_writable(Path(report))
+    PricedCommand("Telling", place, approval, output).run(
+        preview=lambda session: typed.ask(session, place).preview_story(
+            rho, epsilon=epsilon, levels=levels, **chosen
+        ),
+        ask=lambda session, _: typed.ask(session, place).story(rho, epsilon=epsilon, levels=levels, **chosen),
+        payload=story_payload,
+        finish=lambda story, _: None if report is None else note(f"Report: {story.save(report)}"),
+    )
+
+
+def preview_explanation(
+    question: Question, rho: float | None, epsilon: float | None, **arguments: Any
+) -> ExplanationPreview:
+    """The preview of an explanation. Without a price it is free for a prepared answer, otherwise ρ 0.5."""
+    from dpxplain.errors import ExplanationError
+
+    if rho is None and epsilon is None:
+        with suppress(ExplanationError):  # not prepared; any other error is raised again below
+            prepared: ExplanationPreview = question.preview(**arguments)
+            return prepared
+        rho = UNPREPARED_RHO
+    priced: ExplanationPreview = question.preview(**arguments, rho=rho, epsilon=epsilon)
+    return priced
+
+
+def check_writable(path: Path) -> None:
+    """Raises if the report cannot be written. Called before anything is spent."""
+    from dpxplain.model.display import check_report_name
+
+    check_report_name(path)
+    folder = path.absolute().parent
+    if path.is_dir() or not folder.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+        raise BadRequest(
+            f"The report cannot be written to {path}.", remedy="Name a file in a folder that exists."
+        )
+
+
+# -- Spending, history and data quality --------------------------------------------------------------------
 
 _LARGEST_PAGE = 500
 
@@ -589,7 +586,7 @@ def history(place: Place, limit: Limit = 100, whole: Whole = False, as_json: o.J
       [cyan]dpxplain history --all --json[/cyan]
     """
     with place.ledger() as ledger:
-        pages = list(ledger.history_pages(_LARGEST_PAGE)) if whole else [_newest(ledger, limit)]
+        pages = list(ledger.history_pages(_LARGEST_PAGE)) if whole else [_newest_lines(ledger, limit)]
         current = ledger.budget
     page = HistoryPage([entry for page in reversed(pages) for entry in page.entries], pages[-1].older)
     if as_json:
@@ -611,7 +608,7 @@ def history(place: Place, limit: Limit = 100, whole: Whole = False, as_json: o.J
     show(current)
 
 
-def _newest(ledger: Session | WorkspaceLedger, limit: int) -> HistoryPage:
+def _newest_lines(ledger: Session | WorkspaceLedger, limit: int) -> HistoryPage:
     """The newest lines, read from as many pages as needed."""
     entries: list[Entry] = []
     for page in ledger.history_pages(min(limit, _LARGEST_PAGE)):

@@ -1,4 +1,6 @@
-"""`dpxplain demo`, the guided tour on bundled data, and `sample`, made-up flights to try everything on."""
+"""To try DPXPlain out: `dpxplain demo`, the guided tour on bundled data; `sample`, made-up flights; and
+`experiment`, the paper's tables and figures.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,7 @@ from dpxplain.errors import BadRequest
 if TYPE_CHECKING:
     from dpxplain.model.charge import Budget
 
-
-# -- Demo --------------------------------------------------------------------------------------------------
+# -- Tour and sample ---------------------------------------------------------------------------------------
 
 SQL = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
 GROUPS = ("Married-civ-spouse", "Never-married")
@@ -203,9 +204,7 @@ def sample(
     suggest("Next, declare what is public about them:", "schema", "init", str(file))
 
 
-# -- Experiment command ------------------------------------------------------------------------------------
-#
-# `dpxplain experiment`: reproduces the paper's tables and figures; needs a clone of the repository.
+# -- Experiments -------------------------------------------------------------------------------------------
 
 
 def experiment(

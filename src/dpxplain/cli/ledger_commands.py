@@ -1,4 +1,6 @@
-"""`dpxplain ledger`: creates, checks, backs up and restores a ledger, and declares losses."""
+"""`dpxplain ledger` and `audit`: creates, checks, backs up and restores a ledger, declares losses, verifies
+the audit log, and tests the privacy promise.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,7 @@ if TYPE_CHECKING:
     from dpxplain.ledger.backup import Loss
     from dpxplain.ledger.ledger import SQLLedger
 
-
-# -- Ledger commands ---------------------------------------------------------------------------------------
+# -- Ledger ------------------------------------------------------------------------------------------------
 
 ledger_app = typer.Typer(rich_markup_mode="rich")
 
@@ -79,7 +80,7 @@ def status(place: LedgerPlace = None, anchor: AnchorPlace = None, as_json: o.Jso
     """
     with ledger_at(place, anchor=anchor, is_recovery=True) as ledger:
         standing, problem = ledger.anchor(), ledger.recovery.anchor_problem()
-        file, lost = ledger.recovery.anchor_file, _losses(ledger)
+        file, lost = ledger.recovery.anchor_file, _known_losses(ledger)
     if as_json:
         fields = {"records": standing.records, "head": standing.head, "problem": problem}
         own = {"anchor": None if file is None else str(file), "lost": _as_json(lost)}
@@ -116,7 +117,7 @@ def back_up(
     target = file / f"ledger-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.sqlite" if file.is_dir() else file
     with ledger_at(place, anchor=anchor) as ledger:
         report = ledger.recovery.backup(target)
-        problem, lost = ledger.recovery.anchor_problem(), _losses(ledger)
+        problem, lost = ledger.recovery.anchor_problem(), _known_losses(ledger)
     if as_json:
         fields = json_fields(report) | {"intact": report.intact, "behind": problem}
         show_json({"kind": "backup", "file": str(target)} | fields)
@@ -167,7 +168,7 @@ def restore(
                 remedy="Back it up first (dpxplain ledger backup), then restore with --replace.",
             )
         report = ledger.recovery.restore_verified(backup, by=acting_curator(by))
-        problem, lost = ledger.recovery.anchor_problem(), _losses(ledger)
+        problem, lost = ledger.recovery.anchor_problem(), _known_losses(ledger)
     if as_json:
         fields = json_fields(report) | {"behind": problem, "lost": _as_json(lost)}
         show_json({"kind": "restore", "file": str(file)} | fields)
@@ -224,7 +225,7 @@ def declare_loss(
     note("Nothing has been charged yet." if dry_run else "Charged. New queries are possible again.")
 
 
-def _losses(ledger: SQLLedger) -> list[Loss]:
+def _known_losses(ledger: SQLLedger) -> list[Loss]:
     """The losses, if the anchor knows them."""
     try:
         return ledger.recovery.losses()
@@ -253,10 +254,7 @@ def _as_json(lost: Sequence[Loss]) -> list[dict[str, object]]:
     ]
 
 
-# -- Audit commands ----------------------------------------------------------------------------------------
-#
-# `dpxplain audit`: shows, verifies and anchors the audit log, and tests the privacy promise from outside, on
-# made-up neighbouring tables.
+# -- Audit log ---------------------------------------------------------------------------------------------
 
 audit_app = typer.Typer(rich_markup_mode="rich")
 
@@ -491,6 +489,8 @@ def _print_report(report: AuditReport) -> None:
         warn("Somebody changed the ledger from outside DPXPlain. Compare it with a backup.")
 
 
+# -- Privacy audit -----------------------------------------------------------------------------------------
+
 _COLUMNS = ("design", "neighbours", "releases", "ρ promised", "ρ at least", "promise")
 
 
@@ -529,14 +529,13 @@ def audit_privacy(
     Example:
       [cyan]dpxplain audit privacy --minutes 5 --design count --design average[/cyan]
     """
-    from dpxplain.audit.privacy_audit import audit_privacy as run
-    from dpxplain.audit.privacy_audit import designs
+    from dpxplain.audit import privacy_audit
 
-    names = [name for name in designs() if not design or any(word in name for word in design)]
+    names = [name for name in privacy_audit.designs() if not design or any(word in name for word in design)]
     if not names:
         raise BadRequest("No design has this name.", remedy="See: dpxplain audit privacy --list")
     if listing:
-        _list(names, as_json=as_json)
+        _print_designs(names, as_json=as_json)
         return OK
     seed = secrets.randbelow(2**32) if seed is None else seed
     workers = min(2, os.cpu_count() or 1) if workers is None else workers
@@ -559,7 +558,9 @@ def audit_privacy(
             if as_json:
                 emit("progress", stage=name)
 
-        for finding in run(names, minutes=minutes, seed=seed, workers=workers, begin=begin):
+        for finding in privacy_audit.audit_privacy(
+            names, minutes=minutes, seed=seed, workers=workers, begin=begin
+        ):
             findings.append(finding)
             progress.advance(task)
             if not as_json and finding.violation:
@@ -567,13 +568,13 @@ def audit_privacy(
     findings.sort(key=lambda finding: names.index(finding.design))
     violated = [finding for finding in findings if finding.violation]
     if as_json:
-        show_json(_payload(findings, seed, minutes))
+        show_json(_findings_payload(findings, seed, minutes))
     else:
-        _print(findings, violated, seed)
+        _print_findings(findings, violated, seed)
     return VIOLATED if violated else OK
 
 
-def _list(names: list[str], *, as_json: bool) -> None:
+def _print_designs(names: list[str], *, as_json: bool) -> None:
     from dpxplain.audit.privacy_audit import designs
 
     chosen = [designs()[name] for name in names]
@@ -589,7 +590,7 @@ def _list(names: list[str], *, as_json: bool) -> None:
     )
 
 
-def _payload(findings: list[DesignFinding], seed: int, minutes: float) -> dict[str, object]:
+def _findings_payload(findings: list[DesignFinding], seed: int, minutes: float) -> dict[str, object]:
     rows = [
         asdict(finding) | {"reached": finding.evidence.reached, "violation": finding.violation}
         for finding in findings
@@ -603,7 +604,7 @@ def _payload(findings: list[DesignFinding], seed: int, minutes: float) -> dict[s
     }
 
 
-def _print(findings: list[DesignFinding], violated: list[DesignFinding], seed: int) -> None:
+def _print_findings(findings: list[DesignFinding], violated: list[DesignFinding], seed: int) -> None:
     print_table(
         _COLUMNS,
         [
@@ -619,9 +620,9 @@ def _print(findings: list[DesignFinding], violated: list[DesignFinding], seed: i
     )
     for finding in violated:
         OUT.print(f"{finding.design}: {finding.violation}.", style="red")
-    OUT.print(f"{_number(len(findings), 'design')}, {_number(len(violated), 'violation')}.", style="bold")
+    OUT.print(f"{_counted(len(findings), 'design')}, {_counted(len(violated), 'violation')}.", style="bold")
     note(f"The lower bounds have 95% confidence. To use the same tables again: --seed {seed}")
 
 
-def _number(count: int, noun: str) -> str:
+def _counted(count: int, noun: str) -> str:
     return f"{count or 'no'} {noun}{'' if count < 2 else 's'}"

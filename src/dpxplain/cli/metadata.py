@@ -1,4 +1,6 @@
-"""Reads what a catalog or other tools' metadata (CSVW-EO of lomas, SmartNoise SQL) say about a table."""
+"""Drafts a schema from what a catalog or other tools' metadata (CSVW-EO of lomas, SmartNoise SQL) say about a
+table. Reads no row.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ from dpxplain.errors import BadRequest, SchemaError, SourceError
 from dpxplain.model.column import DISCOVER
 from dpxplain.model.schema import Schema
 
-# -- Metadata ----------------------------------------------------------------------------------------------
+# -- Descriptions of tables --------------------------------------------------------------------------------
 
 _TYPES = {
     **dict.fromkeys(("string", "str", "text", "anyuri", "token"), "text"),
@@ -42,8 +44,8 @@ _TYPES = {
     **dict.fromkeys(("bool", "boolean"), "true or false"),
     **dict.fromkeys(("date", "datetime", "datetimestamp", "timestamp"), "dates"),
 }
-_WHOLE = {"int", "integer", "long", "short", "byte", "nonnegativeinteger", "positiveinteger"}
-_KEYS = ("keyValues", "key_values", "keys", "publicKeys", "categories", "enum")
+_WHOLE_NUMBER_TYPES = {"int", "integer", "long", "short", "byte", "nonnegativeinteger", "positiveinteger"}
+_VALUE_KEYS = ("keyValues", "key_values", "keys", "publicKeys", "categories", "enum")
 
 
 @dataclass
@@ -85,9 +87,9 @@ def read_metadata(address: str, kind: str | None = None) -> Description:
     """The description of a table in a file; if it has several, of the one named after ::."""
     file, _, table = address.partition("::")
     path = Path(file)
-    raw = _parsed(path)
+    raw = _parsed_file(path)
     if not isinstance(raw, Mapping):
-        raise _unknown(path)
+        raise _unknown_metadata(path)
     if kind is None:
         kind = "csvw" if "tableSchema" in raw or "tables" in raw else "smartnoise"
     if kind == "csvw":
@@ -104,7 +106,7 @@ def described_catalog(catalog: CatalogTable, origin: str) -> Description:
     return Description(catalog.name, origin, catalog.source or None, is_live=True, columns=columns)
 
 
-def _parsed(path: Path) -> Any:
+def _parsed_file(path: Path) -> Any:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
@@ -122,7 +124,7 @@ def _parsed(path: Path) -> Any:
         raise BadRequest(f"{path} is not valid JSON.", remedy="Correct the file.") from None
 
 
-def _unknown(path: Path) -> BadRequest:
+def _unknown_metadata(path: Path) -> BadRequest:
     return BadRequest(
         f"{path} is neither CSVW-EO nor SmartNoise metadata.",
         remedy="CSVW needs a tableSchema with columns. SmartNoise needs a collection, a schema, tables and "
@@ -130,22 +132,22 @@ def _unknown(path: Path) -> BadRequest:
     )
 
 
-# -- CSVW-EO ------------------------------------------------------------------------------------------------
+# -- CSVW-EO -----------------------------------------------------------------------------------------------
 
 
-def _plain(node: Any) -> dict[str, Any]:
+def _without_prefixes(node: Any) -> dict[str, Any]:
     """The node with keys without their prefix: csvw-eo:bounds.maxLength and maxLength are the same."""
     items = node.items() if isinstance(node, Mapping) else ()
     return {str(key).rpartition(":")[2].rpartition(".")[2]: value for key, value in items}
 
 
 def _from_csvw(raw: Mapping[str, Any], path: Path, table: str) -> Description:
-    tables = [_plain(part) for part in raw.get("tables", [raw])]
+    tables = [_without_prefixes(part) for part in raw.get("tables", [raw])]
     chosen = _chosen_table(path, [(_csvw_name(part, path), part) for part in tables], table)
-    columns = _plain(chosen.get("tableSchema")).get("columns")
+    columns = _without_prefixes(chosen.get("tableSchema")).get("columns")
     if not isinstance(columns, list) or not columns:
-        raise _unknown(path)
-    plain = [_plain(column) for column in columns]
+        raise _unknown_metadata(path)
+    plain = [_without_prefixes(column) for column in columns]
     unit = chosen.get("privacyUnit") or next((c.get("name") for c in plain if c.get("privacyId")), None)
     url = chosen.get("url")
     described = Description(
@@ -153,7 +155,7 @@ def _from_csvw(raw: Mapping[str, Any], path: Path, table: str) -> Description:
         f"the CSVW metadata {path.name}",
         str(url) if url and "://" not in str(url) else None,
         None if unit is None else str(unit),
-        _count(chosen.get("maxContributions")),
+        _positive_count(chosen.get("maxContributions")),
         [_csvw_column(column) for column in plain if column.get("name") not in (None, unit)],
         _notes(chosen, ("maxLength", "publicLength", "maxGroupsPerUnit", "maxNumPartitions")),
     )
@@ -169,22 +171,25 @@ def _csvw_name(table: Mapping[str, Any], path: Path) -> str:
 
 def _csvw_column(column: Mapping[str, Any]) -> DescribedColumn:
     datatype = column.get("datatype", "string")
-    details = _plain(datatype) if isinstance(datatype, Mapping) else {}
+    details = _without_prefixes(datatype) if isinstance(datatype, Mapping) else {}
     kind = str(details.get("base", "string") if details else datatype).rpartition(":")[2].lower()
     everything = {**details, **column}
-    described = _described(str(column["name"]), kind, everything, "minimum", "maximum")
+    described = _described_column(str(column["name"]), kind, everything, "minimum", "maximum")
     title = column.get("titles") or column.get("description") or ""
     described.label = title if isinstance(title, str) and title != column["name"] else ""
-    partitions = [_plain(_plain(part).get("predicate", part)) for part in column.get("partitions") or ()]
+    partitions = [
+        _without_prefixes(_without_prefixes(part).get("predicate", part))
+        for part in column.get("partitions") or ()
+    ]
     if described.values is None and partitions:
-        _partitioned(described, partitions)
+        _add_partitions(described, partitions)
     described.null = bool(column.get("nullableProportion"))
     unused = ("maxNumPartitions", "maxGroupsPerUnit", "maxContributions", "maxLength", "publicLength")
     described.notes += _notes(column, (*unused, "nullableProportion", "dependsOn", "dependencyType"))
     return described
 
 
-def _partitioned(column: DescribedColumn, partitions: Sequence[Mapping[str, Any]]) -> None:
+def _add_partitions(column: DescribedColumn, partitions: Sequence[Mapping[str, Any]]) -> None:
     """Adds public partitions to the column: values, or adjacent intervals."""
     if all("partitionValue" in part for part in partitions):
         column.values = [part["partitionValue"] for part in partitions]
@@ -201,7 +206,7 @@ def _partitioned(column: DescribedColumn, partitions: Sequence[Mapping[str, Any]
     column.notes.append("Its partitions leave gaps or overlap, so they were not used as edges.")
 
 
-# -- SmartNoise ---------------------------------------------------------------------------------------------
+# -- SmartNoise --------------------------------------------------------------------------------------------
 
 _TABLE_WORDS = {
     *("rows", "row_privacy", "max_ids", "sample_max_ids", "censor_dims", "clamp_counts", "clamp_columns"),
@@ -212,7 +217,7 @@ _TABLE_WORDS = {
 def _from_smartnoise(raw: Mapping[str, Any], path: Path, table: str) -> Description:
     tables = list(_smartnoise_tables(raw, path))
     if not tables:
-        raise _unknown(path)
+        raise _unknown_metadata(path)
     declared = _chosen_table(path, tables, table)
     listed = declared.get("columns")
     columns = (
@@ -229,7 +234,7 @@ def _from_smartnoise(raw: Mapping[str, Any], path: Path, table: str) -> Descript
         f"the SmartNoise metadata {path.name}",
         None,
         None if is_row else ids[0],
-        _count(declared.get("max_ids")),
+        _positive_count(declared.get("max_ids")),
         [_smartnoise_column(key, column) for key, column in described.items() if is_row or key not in ids],
         _notes(declared, tuple(sorted(_TABLE_WORDS - {"row_privacy", "max_ids", "engine"}))),
     )
@@ -253,20 +258,24 @@ def _smartnoise_tables(raw: Mapping[str, Any], path: Path) -> Iterable[tuple[str
 
 
 def _smartnoise_column(name: str, column: Mapping[str, Any]) -> DescribedColumn:
-    described = _described(name, str(column.get("type", "string")).lower(), column, "lower", "upper")
+    described = _described_column(name, str(column.get("type", "string")).lower(), column, "lower", "upper")
     described.null = bool(column.get("nullable")) and described.values is not None
     unused = ("cardinality", "missing_value", "sensitivity", "nullable_proportion", "precision")
     described.notes += _notes(column, unused)
     return described
 
 
-# -- Both ---------------------------------------------------------------------------------------------------
+# -- Parts of both formats ---------------------------------------------------------------------------------
 
 
-def _described(name: str, kind: str, column: Mapping[str, Any], lowest: str, highest: str) -> DescribedColumn:
-    values = next((column[key] for key in _KEYS if isinstance(column.get(key), list) and column[key]), None)
+def _described_column(
+    name: str, kind: str, column: Mapping[str, Any], lowest: str, highest: str
+) -> DescribedColumn:
+    values = next(
+        (column[key] for key in _VALUE_KEYS if isinstance(column.get(key), list) and column[key]), None
+    )
     low, high = column.get(lowest), column.get(highest)
-    described = DescribedColumn(name, _TYPES.get(kind, kind), whole=kind in _WHOLE)
+    described = DescribedColumn(name, _TYPES.get(kind, kind), whole=kind in _WHOLE_NUMBER_TYPES)
     if values is not None:
         described.values = list(dict.fromkeys(values))
     if _is_number(low) and _is_number(high) and low < high:  # type: ignore[operator]
@@ -294,7 +303,7 @@ def _chosen_table(
     )
 
 
-def _count(value: Any) -> int | None:
+def _positive_count(value: Any) -> int | None:
     return value if type(value) is int and value > 0 else None
 
 
@@ -302,9 +311,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-# -- Metadata draft ----------------------------------------------------------------------------------------
-#
-# Drafts a schema from what a catalog or other tools' metadata say about a table. Reads no row.
+# -- Draft -------------------------------------------------------------------------------------------------
 
 _HEADER = """\
 DRAFT written by: dpxplain schema init
@@ -333,7 +340,11 @@ def draft_described(described: Description, rho: float, codebook: Codebook | Non
     for line in (*_HEADER.format(origin=described.origin).splitlines(), *described.notes):
         document.add(tomlkit.comment(line))
     document.add(tomlkit.nl())
-    parts = {"table": _table(described), "privacy": _privacy(described, rho), "columns": columns}
+    parts = {
+        "table": _table_section(described),
+        "privacy": _privacy_section(described, rho),
+        "columns": columns,
+    }
     document.update(parts)
     notes = {column.name: column.notes for column in described.columns}
     for omitted in left_out:
@@ -342,7 +353,7 @@ def draft_described(described: Description, rho: float, codebook: Codebook | Non
         for line in (f"Left out: {omitted.reason}", *notes[omitted.name]):
             document.add(tomlkit.comment(line))
     text = tomlkit.dumps(document)
-    return Draft(text, _loaded(text), tuple(left_out))
+    return Draft(text, _loaded_schema(text), tuple(left_out))
 
 
 def _with_code(column: DescribedColumn, coded: CodedColumn | None) -> DescribedColumn:
@@ -364,7 +375,7 @@ def _with_code(column: DescribedColumn, coded: CodedColumn | None) -> DescribedC
     return replace(labelled, values=None, edges=None, bounds=coded.bounds, whole=is_whole)
 
 
-def _table(described: Description) -> Table:
+def _table_section(described: Description) -> Table:
     table = tomlkit.table()
     table.update({"name": table_name(described.name)} | ({"source": s} if (s := described.source) else {}))
     if described.is_live:
@@ -410,7 +421,7 @@ def _domain(column: DescribedColumn) -> Iterator[tuple[str, object]]:
         yield "values", discover.comment("list the values if they are public; if not: dpxplain discover")
 
 
-def _privacy(described: Description, rho: float) -> Table:
+def _privacy_section(described: Description, rho: float) -> Table:
     privacy = tomlkit.table()
     privacy.add("rho", tomlkit.item(number_item(rho)).comment(RHO_COMMENT))
     delta = tomlkit.value("1e-6").comment(DELTA_COMMENT)
@@ -432,7 +443,7 @@ def _privacy(described: Description, rho: float) -> Table:
     return privacy
 
 
-def _loaded(text: str) -> Schema | None:
+def _loaded_schema(text: str) -> Schema | None:
     """The draft as a schema; None if no column has a domain, as from a catalog, which has only types."""
     declared = tomllib.loads(text)
     if all(column.get("values") == DISCOVER for column in declared.get("columns", {}).values()):

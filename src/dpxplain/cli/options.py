@@ -1,4 +1,4 @@
-"""The options of the commands, with their help."""
+"""The options of the commands with their help, and completions for the Tab key."""
 
 from __future__ import annotations
 
@@ -30,10 +30,9 @@ if TYPE_CHECKING:
     from dpxplain.results.answer import Answer
     from dpxplain.results.answers import Answers
 
-
 # -- Completion --------------------------------------------------------------------------------------------
 #
-# Completions for the Tab key: public words only, read from the schema and the ledger.
+# Public words only, read from the schema and the ledger.
 #
 # On an error there are no completions, because a message would appear in the middle of the command line.
 
@@ -43,16 +42,18 @@ _NEEDS_NO_QUOTES = re.compile(r"[\w.+-]+")
 
 def complete_group(ctx: typer.Context, incomplete: str) -> list[str]:
     """The groups of the answer that the command would be about, also by the labels of their values."""
-    with suppress(Exception), _answer(ctx) as answer:
-        return _beginning(incomplete, [*(row.label for row in answer), *answer.groups.value_labels])
+    with suppress(Exception), _opened_answer(ctx) as answer:
+        return _words_beginning(incomplete, [*(row.label for row in answer), *answer.groups.value_labels])
     return []
 
 
 def complete_aggregate(ctx: typer.Context, incomplete: str) -> list[str]:
     from dpxplain.results.answers import Answers
 
-    with suppress(Exception), _answer(ctx) as answer:
-        return _beginning(incomplete, answer.names if isinstance(answer, Answers) else [answer.value_name])
+    with suppress(Exception), _opened_answer(ctx) as answer:
+        return _words_beginning(
+            incomplete, answer.names if isinstance(answer, Answers) else [answer.value_name]
+        )
     return []
 
 
@@ -60,16 +61,18 @@ def complete_columns(ctx: typer.Context, incomplete: str) -> list[str]:
     """Columns to explain with; after a comma, one more."""
     before, comma, word = incomplete.rpartition(",")
     with suppress(Exception):
-        names = [name for name in _schema(_schema_file(ctx)).discrete() if name not in before.split(",")]
-        return [f"{before}{comma}{name}" for name in _beginning(word, names)]
+        names = [
+            name for name in _loaded_schema(_schema_file(ctx)).discrete() if name not in before.split(",")
+        ]
+        return [f"{before}{comma}{name}" for name in _words_beginning(word, names)]
     return []
 
 
 def complete_example(incomplete: str) -> list[str]:
-    return _beginning(incomplete, ["adult"])
+    return _words_beginning(incomplete, ["adult"])
 
 
-def _beginning(incomplete: str, words: Iterable[str]) -> list[str]:
+def _words_beginning(incomplete: str, words: Iterable[str]) -> list[str]:
     """The words with this beginning, except those that the shell would split."""
     return [word for word in words if word.startswith(incomplete) and _NEEDS_NO_QUOTES.fullmatch(word)]
 
@@ -81,7 +84,7 @@ def _schema_file(ctx: typer.Context) -> Path:
     return Path(ctx.params.get("schema") or (bundled(f"{example}.toml") if example else DEFAULT_SCHEMA))
 
 
-def _schema(file: Path) -> Schema:
+def _loaded_schema(file: Path) -> Schema:
     from dpxplain.engines.public_tables import with_public_tables
     from dpxplain.model.schema import Schema
 
@@ -89,11 +92,11 @@ def _schema(file: Path) -> Schema:
 
 
 @contextmanager
-def _answer(ctx: typer.Context) -> Iterator[Answer | Answers]:
+def _opened_answer(ctx: typer.Context) -> Iterator[Answer | Answers]:
     from dpxplain.cli.read_only_workspace import read_only_session
 
     file = _schema_file(ctx)
-    with read_only_session(_schema(file), file.parent, ctx.params.get("workspace")) as session:
+    with read_only_session(_loaded_schema(file), file.parent, ctx.params.get("workspace")) as session:
         yield session.answer(ctx.params.get("answer"))
 
 
@@ -384,10 +387,10 @@ class FamilyOptions:
     def arguments(self, schema: Schema) -> dict[str, Any]:
         """Arguments for `explain`, `prepare` and their previews, which check them."""
         return {
-            "attributes": _columns(self.attributes, schema),
-            "exclude": _columns(self.exclude, schema) or (),
+            "attributes": _column_list(self.attributes, schema),
+            "exclude": _column_list(self.exclude, schema) or (),
             "conjuncts": self.conjuncts,
-            "predicates": _predicates(self.predicates, schema),
+            "predicates": _predicate_list(self.predicates, schema),
         }
 
 
@@ -403,7 +406,7 @@ class MechanismOptions:
     def arguments(self) -> dict[str, Any]:
         """Arguments for `explain` and its preview, which check them."""
         shares = {
-            "split": None if self.split is None else _shares(self.split),
+            "split": None if self.split is None else _split_shares(self.split),
             "lower_share": self.lower_share,
         }
         given_shares = {name: value for name, value in shares.items() if value is not None}
@@ -448,7 +451,7 @@ def flat(command: Callable[..., None]) -> Callable[..., None]:
     return flattened
 
 
-def _columns(texts: Sequence[str] | None, schema: Schema) -> list[str] | None:
+def _column_list(texts: Sequence[str] | None, schema: Schema) -> list[str] | None:
     """The columns in `--attributes a,b`. A column whose own name has a comma is not split."""
     if not texts:
         return None
@@ -456,7 +459,7 @@ def _columns(texts: Sequence[str] | None, schema: Schema) -> list[str] | None:
     return [name if name in schema.columns else name.strip() for name in names]
 
 
-def _shares(text: str) -> Any:
+def _split_shares(text: str) -> Any:
     """`--split`: three numbers, or the word best."""
     if text == "best":
         return text
@@ -469,7 +472,7 @@ def _shares(text: str) -> Any:
         ) from None
 
 
-def _predicates(texts: Sequence[str] | None, schema: Schema) -> list[Any] | None:
+def _predicate_list(texts: Sequence[str] | None, schema: Schema) -> list[Any] | None:
     """`--predicates`: a kind with its columns, such as ranges:age, or a SQL condition."""
     if not texts:
         return None
@@ -478,7 +481,7 @@ def _predicates(texts: Sequence[str] | None, schema: Schema) -> list[Any] | None
     return [read(text, schema) for text in texts]
 
 
-# -- Admin options -----------------------------------------------------------------------------------------
+# -- Options and output of the curator ---------------------------------------------------------------------
 #
 # What `token`, `allow` and `audit` share: their options, opening the ledger, and tables of its rows.
 
@@ -517,7 +520,7 @@ Expires = Annotated[
 Dataset = Annotated[str, typer.Argument(metavar="DATASET", help="The data set's name.")]
 Analyst = Annotated[str, typer.Argument(metavar="ANALYST", help="The analyst's name, as in their token.")]
 
-_SPAN = re.compile(r"(\d{1,6})([hdw])")
+_TIME_SPAN = re.compile(r"(\d{1,6})([hdw])")
 _HOURS = {"h": 1, "d": 24, "w": 24 * 7}
 
 
@@ -568,7 +571,7 @@ def future_time(text: str) -> datetime:
     True
     """
     try:
-        if span := _SPAN.fullmatch(text.strip()):
+        if span := _TIME_SPAN.fullmatch(text.strip()):
             return datetime.now(UTC) + timedelta(hours=int(span[1]) * _HOURS[span[2]])
         time = datetime.fromisoformat(text)
         return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)

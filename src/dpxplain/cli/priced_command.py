@@ -45,16 +45,16 @@ class PricedCommand:
         """
         progress, output = Progress(), self.output
         with self.place.read_only_session() as session:
-            shown = preview(session)
+            previewed = preview(session)
         if self.approval.dry_run:
             from dpxplain.wire.payloads import preview_payload
 
-            present(shown, lambda: preview_payload(shown), output.form, notes=output.notes)
+            present(previewed, lambda: preview_payload(previewed), output.form, notes=output.notes)
             return
-        _approve(shown, yes=self.approval.yes, format=output.form)
-        with self._session(shown.price, progress) as session:
+        _approve(previewed, yes=self.approval.yes, format=output.form)
+        with self._session(previewed.price, progress) as session:
             with progress.running(self.stage):
-                result = ask(session, shown.price)
+                result = ask(session, previewed.price)
                 truths = [result.truth()] if self.curator else []
             present(
                 result,

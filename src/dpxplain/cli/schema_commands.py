@@ -1,4 +1,6 @@
-"""`dpxplain schema init`, `check` and `tune`: drafts a schema, compares it with the data, narrows bounds."""
+"""`dpxplain schema` and `data`: drafts a schema, compares it with the data, narrows bounds, and accepts
+changed data.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,7 @@ if TYPE_CHECKING:
     from dpxplain.model.schema import Privacy, Schema
     from dpxplain.results.schema_check import SchemaCheck, SchemaWarning
 
-
-# -- Schema commands ---------------------------------------------------------------------------------------
+# -- Schema ------------------------------------------------------------------------------------------------
 
 
 class MetadataKind(StrEnum):
@@ -46,7 +47,7 @@ class MetadataKind(StrEnum):
 
 
 schema_app = typer.Typer(rich_markup_mode="rich")
-_LONGEST = 400  # characters of TOML shown; --json has all of it
+_MOST_SHOWN = 400  # characters of TOML shown; --json has all of it
 
 
 @schema_app.callback(invoke_without_command=True)
@@ -104,7 +105,7 @@ def init(
     source = data[0] if len(data) == 1 else data
     if isinstance(source, list) and kind is not None:
         raise BadRequest("--from takes one metadata file.", remedy="Name one file, or leave out --from.")
-    described = None if isinstance(source, list) else _described(source, kind)
+    described = None if isinstance(source, list) else _described_table(source, kind)
     if described is not None:
         from dpxplain.cli.metadata import draft_described
 
@@ -116,7 +117,7 @@ def init(
             columns = profile(source)
         draft, warning = draft_schema(columns, named[0] if len(data) == 1 else named, rho, book), WARNING
     if target is not None:
-        _write(target, draft.text, force)
+        _write_draft(target, draft.text, force)
     warn(warning)
     if as_json:
         show_json(_draft_payload(draft, target, warning))
@@ -126,7 +127,7 @@ def init(
         _print_draft(draft, target)
 
 
-def _described(data: str, kind: MetadataKind | None) -> Description | None:
+def _described_table(data: str, kind: MetadataKind | None) -> Description | None:
     """The description of a table in metadata or a catalog; None for data."""
     from dpxplain.cli.metadata import described_catalog, is_metadata, read_metadata
     from dpxplain.engines.opening import is_catalog, read_catalog
@@ -161,7 +162,7 @@ def check(
     review = None
     if source is not None:
         with Progress().running("Checking the source"):
-            review = _review(source, declared)
+            review = _schema_check(source, declared)
     if as_json:
         show_json(_check_payload(declared, source, review))
     else:
@@ -208,14 +209,14 @@ def tune(
 schema_app.command("tune")(o.flat(tune))
 
 
-def _review(source: object, declared: Schema) -> SchemaCheck:
+def _schema_check(source: object, declared: Schema) -> SchemaCheck:
     from dpxplain.engines.opening import source_figures
     from dpxplain.results.schema_check import SchemaCheck
 
     return SchemaCheck.of(declared, source, source_figures(source, declared))
 
 
-def _write(target: Path, text: str, force: bool) -> None:
+def _write_draft(target: Path, text: str, force: bool) -> None:
     try:
         # "x" refuses a file created since the check.
         with target.open("w" if force else "x", encoding="utf-8", newline="\n") as file:
@@ -377,18 +378,20 @@ def _print_warning(place: int, warning: SchemaWarning) -> None:
     OUT.print(Padding(Text(clean(warning.message)), (0, 0, 0, 3), expand=False))
     OUT.print(Padding(Text(clean(warning.remedy), "italic"), (0, 0, 0, 3), expand=False))
     if warning.toml:
-        toml = escaped(warning.toml if len(warning.toml) <= _LONGEST else f"{warning.toml[:_LONGEST]} ...")
+        toml = escaped(
+            warning.toml if len(warning.toml) <= _MOST_SHOWN else f"{warning.toml[:_MOST_SHOWN]} ..."
+        )
         OUT.print(Padding(Text(toml, "cyan"), (0, 0, 0, 7), expand=False))
 
 
-# -- Data commands -----------------------------------------------------------------------------------------
+# -- Data versions -----------------------------------------------------------------------------------------
 #
-# `dpxplain data`, for curators: shows whether the data have changed, and accepts new data.
+# For curators.
 
 data_app = typer.Typer(rich_markup_mode="rich")
 
-_TABLE = re.compile(r"\s*\[\s*table\s*\]\s*(#.*)?")
-_VERSION = re.compile(r"\s*version\s*=")
+_TABLE_HEADER = re.compile(r"\s*\[\s*table\s*\]\s*(#.*)?")
+_VERSION_KEY = re.compile(r"\s*version\s*=")
 _LONGEST_NAME = 100
 
 LedgerOption = Annotated[
@@ -440,8 +443,8 @@ class DataReport:
 
     @property
     def sentence(self) -> str:
-        version = _named(self.declared)
-        elsewhere = f" They are the data of {_named(self.fitting[-1])}." if self.fitting else ""
+        version = _version_in_words(self.declared)
+        elsewhere = f" They are the data of {_version_in_words(self.fitting[-1])}." if self.fitting else ""
         return {
             "missing": f"There is no data file to compare with {version}.",
             "new": f"Nobody has queried {version} yet. The first query will record which data belong to it.",
@@ -457,13 +460,13 @@ def status(place: Place, ledger: LedgerOption = None, as_json: o.Json = False) -
     Example:
       [cyan]dpxplain data status --schema people.toml[/cyan]
     """
-    with _opened(place, ledger, read_only=True) as opened:
-        report = _report(place, opened)
+    with _opened_ledger(place, ledger, read_only=True) as opened:
+        report = _data_report(place, opened)
         charges = opened.versions.charges(report.dataset)
     if as_json:
-        show_json(_payload(report, charges))
+        show_json(_report_payload(report, charges))
     else:
-        _print(report, charges)
+        _print_report(report, charges)
     if report.state == "changed":
         if not as_json:
             suggest("To query the present data:", "data", "accept", *place.words)
@@ -490,8 +493,8 @@ def accept(
             "The example data sets have a single version.",
             remedy="Copy the data and the schema, and pass --schema.",
         )
-    with _opened(place, ledger) as opened:
-        report = _report(place, opened)
+    with _opened_ledger(place, ledger) as opened:
+        report = _data_report(place, opened)
         if report.digest is None:
             raise SourceError(
                 "There is no data file to accept.", remedy="Pass --data PATH, or set table.source."
@@ -502,13 +505,16 @@ def accept(
         privacy = place.declared.privacy
         opened.open_dataset(report.dataset, privacy.rho, privacy.delta)  # the ledger may not know it yet
         if name != report.declared:
-            _declare(file, name)
+            _write_version(file, name)
         opened.versions.open(report.dataset, name, report.digest, acting_curator(by))
         budget = opened.budget(report.dataset)
     if as_json:
         show_json({"kind": "data-version", "dataset": report.dataset, "version": name, "schema": str(file)})
         return
-    OUT.print(f"{_capitalised(_named(name))} of {report.dataset} is now the version in {file}.", style="bold")
+    OUT.print(
+        f"{_capitalised(_version_in_words(name))} of {report.dataset} is now the version in {file}.",
+        style="bold",
+    )
     note(
         f"Answers from other versions stay in the history and are not used. "
         f"{amount(budget.remaining)} of {amount(budget.limit)} ρ is left."
@@ -520,7 +526,7 @@ data_app.command("accept")(o.flat(accept))
 
 
 @contextmanager
-def _opened(place: Place, ledger: str | None, *, read_only: bool = False) -> Iterator[SQLLedger]:
+def _opened_ledger(place: Place, ledger: str | None, *, read_only: bool = False) -> Iterator[SQLLedger]:
     """The ledger; for `read_only`, an empty one if the workspace was never used."""
     from dpxplain.cli.read_only_workspace import open_workspace_ledger
     from dpxplain.ledger.address import find_ledger
@@ -538,7 +544,7 @@ def _opened(place: Place, ledger: str | None, *, read_only: bool = False) -> Ite
         yield opened
 
 
-def _report(place: Place, ledger: SQLLedger) -> DataReport:
+def _data_report(place: Place, ledger: SQLLedger) -> DataReport:
     from dpxplain.engines.opening import source_state
 
     table, source = place.declared.table, place.source
@@ -548,7 +554,7 @@ def _report(place: Place, ledger: SQLLedger) -> DataReport:
     return DataReport(table.name, table.version, ledger.versions.list(table.name), digest)
 
 
-def _print(report: DataReport, charges: dict[str | None, float]) -> None:
+def _print_report(report: DataReport, charges: dict[str | None, float]) -> None:
     rows = [
         (
             version.version or '""',
@@ -570,7 +576,7 @@ def _print(report: DataReport, charges: dict[str | None, float]) -> None:
         OUT.print(Text(report.sentence, "bold green" if report.state == "same" else "bold"))
 
 
-def _payload(report: DataReport, charges: dict[str | None, float]) -> dict[str, Any]:
+def _report_payload(report: DataReport, charges: dict[str | None, float]) -> dict[str, Any]:
     return {
         "kind": "data-status",
         "dataset": report.dataset,
@@ -589,7 +595,7 @@ def _payload(report: DataReport, charges: dict[str | None, float]) -> dict[str, 
     }
 
 
-def _named(version: str) -> str:
+def _version_in_words(version: str) -> str:
     return f"version {version!r}" if version else "the version without a name"
 
 
@@ -604,10 +610,10 @@ def _default_name(report: DataReport) -> str:
         return report.declared if report.declared in report.fitting else report.fitting[-1]
     taken_names = {version.version for version in report.versions} | {report.declared}
     today = date.today().isoformat()
-    return next(name for name in _numbered(today) if name not in taken_names)
+    return next(name for name in _numbered_names(today) if name not in taken_names)
 
 
-def _numbered(name: str) -> Iterator[str]:
+def _numbered_names(name: str) -> Iterator[str]:
     yield name
     number = 2
     while True:
@@ -620,11 +626,12 @@ def _check_name(name: str, report: DataReport) -> None:
         raise BadRequest("This cannot be a version's name.", remedy="Use a short text such as 2026-11.")
     if name in [version.version for version in report.versions] and name not in report.fitting:
         raise BadRequest(
-            f"{_capitalised(_named(name))} is already used for other data.", remedy="Choose another name."
+            f"{_capitalised(_version_in_words(name))} is already used for other data.",
+            remedy="Choose another name.",
         )
 
 
-def _declare(file: Path, version: str) -> None:
+def _write_version(file: Path, version: str) -> None:
     """Writes `version` into the schema file and leaves everything else as it is."""
     from dpxplain.model.schema import Schema
 
@@ -662,13 +669,13 @@ def with_version(text: str, version: str) -> str:
     line_end = "\r\n" if "\r\n" in text else "\n"
     declaration = f"version = {json.dumps(version, ensure_ascii=False)}"
     lines = text.split(line_end)
-    header = next((i for i, line in enumerate(lines) if _TABLE.fullmatch(line)), None)
+    header = next((i for i, line in enumerate(lines) if _TABLE_HEADER.fullmatch(line)), None)
     if header is None:
         return text
     for i, line in enumerate(lines[header + 1 :], header + 1):
         if line.lstrip().startswith("["):
             break
-        if _VERSION.match(line):
+        if _VERSION_KEY.match(line):
             lines[i] = declaration
             return line_end.join(lines)
     return line_end.join([*lines[: header + 1], declaration, *lines[header + 1 :]])

@@ -1,4 +1,4 @@
-"""Printing: results to stdout; progress, hints and warnings to stderr.
+"""Printing: results to stdout; progress, hints, warnings and errors to stderr.
 
 Markup is off everywhere, because a group may be called "[bold]". With --json, stdout is one JSON document and
 stderr has one JSON object per line, whose "kind" says what it is.
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
     from dpxplain.results.preview import Price
 
-
-# -- Screen ------------------------------------------------------------------------------------------------
+# -- Output ------------------------------------------------------------------------------------------------
 
 
 class PipeClosed(Exception):
@@ -251,9 +250,7 @@ class Progress:
             emit("progress", stage=stage)
 
 
-# -- Exits -------------------------------------------------------------------------------------------------
-#
-# Errors as text, as JSON, and as an exit code.
+# -- Errors and exit codes ---------------------------------------------------------------------------------
 #
 # An unexpected exception may quote the data, so its text is never shown; --debug shows its type and place.
 
@@ -274,12 +271,12 @@ def report(error: BaseException, *, as_json: bool, debug: bool) -> int:
         ERR.print(("\n" if isinstance(error, typer.Abort) else "") + _interruption(error), style="yellow")
         return INTERRUPTED
     ours = _as_dpxplain_error(error)
-    where = _place(error) if debug and not isinstance(ours, BadRequest | BudgetExhausted) else ""
+    where = _error_place(error) if debug and not isinstance(ours, BadRequest | BudgetExhausted) else ""
     if as_json:
         emit("error", **ours.to_dict() | ({"debug": where} if where else {}))
     else:
         _print_error(ours, where)
-    return _code(ours)
+    return _exit_code(ours)
 
 
 def _as_dpxplain_error(error: BaseException) -> DPXPlainError:
@@ -307,7 +304,7 @@ def _usage_remedy(message: str, command: str) -> str:
     return ""
 
 
-def _code(error: DPXPlainError) -> int:
+def _exit_code(error: DPXPlainError) -> int:
     if isinstance(error, BudgetExhausted):
         return EXHAUSTED
     return BAD_REQUEST if isinstance(error, BadRequest) else INTERNAL
@@ -349,7 +346,7 @@ def _interruption(error: BaseException) -> str:
     return "Cancelled. Nothing was spent."
 
 
-def _place(error: BaseException) -> str:
+def _error_place(error: BaseException) -> str:
     """The type of an error and the file and line that raised it; never its text."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if "dpxplain" in Path(frame.filename).parts]

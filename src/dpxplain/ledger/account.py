@@ -1,4 +1,6 @@
-"""The ledger as one analyst, or the local owner, may use it."""
+"""The ledger as one analyst, or the local owner, may use it: charges and releases, the history that they may
+see, and the data that each version of a data set names.
+"""
 
 from __future__ import annotations
 
@@ -68,411 +70,10 @@ from dpxplain.model.charge import (
 )
 from dpxplain.model.confidential import ContentDigest
 
-# -- Data versions -----------------------------------------------------------------------------------------
-#
-# The data that each version of a data set names, recognised by keyed fingerprints of their content.
-
-_BY_NAME = sa.select(VERSIONS).where(
-    VERSIONS.c.dataset == sa.bindparam("dataset"), VERSIONS.c.version == sa.bindparam("version")
-)
-_ALL_VERSIONS = (
-    sa.select(VERSIONS).where(VERSIONS.c.dataset == sa.bindparam("dataset")).order_by(VERSIONS.c.id)
-)
-_CHARGES = (
-    sa.select(ENTRIES.c.version, sa.func.sum(ENTRIES.c.charge_units))
-    .where(ENTRIES.c.dataset == sa.bindparam("dataset"), ENTRIES.c.charge_units > 0)
-    .group_by(ENTRIES.c.version)
-)
-_KNOWN_STATE = sa.select(FILE_STATES.c.version).where(
-    FILE_STATES.c.version == sa.bindparam("version"), FILE_STATES.c.state == sa.bindparam("state")
-)
-_ADD_STATE = sa.text(
-    "INSERT INTO file_states (version, state) VALUES (:version, :state) ON CONFLICT DO NOTHING"
-)
-
-
-class SQLDataVersions:
-    """The protocol `DataVersions` on a ledger's database."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def get(self, dataset: str, version: str) -> DataVersion | None:
-        with self._store.single_read() as connection:
-            return _find(connection, dataset, version)
-
-    def list(self, dataset: str) -> list[DataVersion]:
-        """All versions, in the order in which they were opened."""
-        with self._store.reading() as connection:
-            return [_version(row) for row in connection.execute(_ALL_VERSIONS, {"dataset": dataset})]
-
-    def open(self, dataset: str, version: str, digest: ContentDigest, by: str = "") -> DataVersion:
-        """The version. Opens it with these data unless it is open already."""
-        with self._store.recording() as connection:
-            opened = _find(connection, dataset, version)
-            return opened or _open(connection, dataset, version, digest, by)
-
-    def charges(self, dataset: str) -> dict[str | None, float]:
-        """The ρ charged to each version; the key None is for lost records.
-
-        Reads all entries: for the curator's commands only.
-        """
-        with self._store.snapshot() as connection:
-            rows = connection.execute(_CHARGES, {"dataset": dataset}).all()
-        return {version: rho_of_units(int(units)) for version, units in rows}
-
-    def recognises(self, version: DataVersion, state: str) -> bool:
-        """Whether files in this state were read in full before and were the version's data."""
-        wanted = {"version": version.id, "state": version.keyed_state(state)}
-        with self._store.single_read() as connection:
-            return connection.execute(_KNOWN_STATE, wanted).first() is not None
-
-    def remember(self, version: DataVersion, state: str) -> None:
-        """Stores the state, so that files in this state are recognised as the version's data."""
-        if not self.recognises(version, state):
-            with self._store.updating() as connection:
-                row = {"version": version.id, "state": version.keyed_state(state)}
-                connection.execute(_ADD_STATE, row)
-
-
-def check_or_open(connection: sa.Connection, dataset: str, data: DataState, by: str) -> None:
-    """Raises if the data are not those of the charge's version. The first charge of a version opens it.
-
-    The caller's transaction must hold the writers' lock. So if two processes have different data, one opens
-    the version and the other is refused.
-    """
-    version = _find(connection, dataset, data.version)
-    if version is not None:
-        if data.digest is not None and not version.fits(data.digest):
-            raise DataChanged.of(dataset)
-        return
-    if data.digest is None:
-        raise InternalError("The data match a version that was never opened.")
-    _open(connection, dataset, data.version, data.digest, by)
-
-
-def _open(
-    connection: sa.Connection, dataset: str, version: str, digest: ContentDigest, by: str
-) -> DataVersion:
-    secret, time = secrets.token_hex(32), audit.now()
-    row = audit.insert(
-        connection,
-        VERSIONS,
-        {
-            "dataset": dataset,
-            "version": version,
-            "time": time,
-            "by": by,
-            "secret": secret,
-            "fingerprint": digest.keyed(secret),
-        },
-    )
-    audit.append_change(connection, by, audit.VERSION_OPENED, dataset, {VERSIONS: row}, time)
-    return DataVersion(**row | {"time": datetime.fromisoformat(time)})
-
-
-def _find(connection: sa.Connection, dataset: str, version: str) -> DataVersion | None:
-    row = connection.execute(_BY_NAME, {"dataset": dataset, "version": version}).one_or_none()
-    return None if row is None else _version(row)
-
-
-@damage_explained()
-def _version(row: sa.Row[Any]) -> DataVersion:
-    return DataVersion(**row._asdict() | {"time": datetime.fromisoformat(row.time)})
-
-
-# -- Visible entries ---------------------------------------------------------------------------------------
-#
-# Entries and releases that one account may see, each found by an index, however long the history is.
-#
-# Entries shared by several analysts are read analyst by analyst and merged: one statement for all analysts
-# would have to read and sort everything that they asked.
+# -- Account -----------------------------------------------------------------------------------------------
 
 LARGEST_PAGE = 1_000
 """Lines read at once. Meanwhile other requests of this process may wait for the database."""
-_NOTICE_KINDS = frozenset({"limit", "top-up", "grant"})
-"""Kinds of entries that charge nothing."""
-MOST_PREPARATIONS = 200
-"""Preparations considered for one query: the most expensive ones, which are the most precise."""
-
-_OF_DATASET = ENTRIES.c.dataset == sa.bindparam("dataset")
-_IS_NOTICE = sa.and_(ENTRIES.c.analyst == "", ENTRIES.c.charge_units == 0)
-_IS_RELEASED = RELEASES.c.entry.is_not(None).label("released")
-_SHARES = (
-    sa.select(SHARES.c.owner, SHARES.c.reader, SHARES.c.shared)
-    .where(
-        SHARES.c.dataset == sa.bindparam("dataset"),
-        SHARES.c.reader.in_(sa.bindparam("readers", expanding=True)),
-    )
-    .order_by(SHARES.c.id)
-)
-
-
-class _Reads(NamedTuple):
-    """Statements on one range of the entries: all of a data set, or those of one analyst."""
-
-    by_key: sa.Select[Any]
-    page: sa.Select[Any]
-    latest: sa.Select[Any]
-    preparations: sa.Select[Any]
-
-
-# Statements are built once: SQLAlchemy takes longer to build one than SQLite to run it.
-_ENTRIES = sa.select(ENTRIES, _IS_RELEASED)
-_AT_ROW = _ENTRIES.outerjoin(RELEASES).where(_OF_DATASET, ENTRIES.c.id == sa.bindparam("number"))
-_WITHOUT_NUMBER = _AT_ROW.where(ENTRIES.c.number.is_(None))
-_BY_NUMBER = _ENTRIES.outerjoin(RELEASES).where(
-    _OF_DATASET,
-    ENTRIES.c.analyst == sa.bindparam("owner"),
-    ENTRIES.c.number == sa.bindparam("number"),
-    sa.not_(_IS_NOTICE),
-)
-_NOTICE_BY_NUMBER = _ENTRIES.outerjoin(RELEASES).where(
-    _OF_DATASET, _IS_NOTICE, ENTRIES.c.number == sa.bindparam("number")
-)
-_PAYLOAD = sa.select(RELEASES.c.payload).where(RELEASES.c.entry == sa.bindparam("of_entry"))
-_VERSIONS = sa.select(VERSIONS.c.version).where(VERSIONS.c.dataset == sa.bindparam("dataset"))
-
-
-def _reads(*conditions: sa.ColumnElement[bool]) -> _Reads:
-    entries = _ENTRIES.where(_OF_DATASET, *conditions)
-    released = entries.join(RELEASES)
-    of_kind = sa.select(ENTRIES.c.id).join(RELEASES).where(
-        _OF_DATASET, *conditions, ENTRIES.c.kind == sa.bindparam("kind")
-    )  # fmt: skip
-    # Two index searches, because with OR the databases would read all entries of the kind.
-    newest = [
-        sa.select(of_kind.where(version).order_by(ENTRIES.c.id.desc()).limit(1).subquery().c.id)
-        for version in (ENTRIES.c.version == sa.bindparam("version"), ENTRIES.c.version.is_(None))
-    ]
-    most_precise = (
-        sa.select(ENTRIES.c.id)
-        .join(RELEASES)
-        .where(_OF_DATASET, *conditions)
-        .where(sa.text(WITH_SUBJECT), ENTRIES.c.subject == sa.bindparam("subject"))
-        .order_by(ENTRIES.c.charge_units.desc())
-        .limit(MOST_PREPARATIONS)
-    )
-    return _Reads(
-        by_key=released.add_columns(RELEASES.c.payload)
-        .where(ENTRIES.c.key == sa.bindparam("key"))
-        .order_by(ENTRIES.c.id + 0)  # without + 0, both databases might read all entries in order
-        .limit(1),
-        page=entries.outerjoin(RELEASES)
-        .where(ENTRIES.c.id < sa.bindparam("before"))
-        .order_by(ENTRIES.c.id.desc())
-        .limit(sa.bindparam("limit")),
-        latest=_ENTRIES.join(RELEASES)
-        .where(ENTRIES.c.id.in_(sa.union_all(*newest)))
-        .order_by(ENTRIES.c.id.desc())
-        .limit(1),
-        preparations=_ENTRIES.join(RELEASES)
-        .where(ENTRIES.c.id.in_(sa.select(most_precise.subquery().c.id)))
-        .order_by(ENTRIES.c.id),
-    )
-
-
-_ALL = _reads()
-_OWNED = _reads(ENTRIES.c.analyst == sa.bindparam("owner"))
-_NOTICES = _reads(sa.text(PUBLIC_NOTICE))  # type: ignore[arg-type]
-
-
-class _Range(NamedTuple):
-    """Entries that one statement reads; `owner` is set if they are one analyst's."""
-
-    reads: _Reads
-    owner: str | None
-
-
-class VisibleEntries:
-    """What `analyst` sees of a ledger: their own entries and those shared with them, or everything."""
-
-    def __init__(self, store: Store, analyst: str, *, sees_all: bool) -> None:
-        self._store = store
-        self._analyst = analyst
-        self._sees_all = sees_all or not analyst
-
-    def by_key(self, dataset: str, key: str) -> tuple[Entry, str] | None:
-        """The earliest release with this key."""
-        rows = self._rows(dataset, lambda reads: reads.by_key, key=key)
-        row = min(rows, key=_id, default=None)
-        return None if row is None else (self._entry(row), row.payload)
-
-    def by_id(self, dataset: str, entry: EntryId) -> tuple[Entry, str | None] | None:
-        """The entry with this number, and its release, if there is one."""
-        with self._store.reading() as connection:
-            row = self._numbered(connection, dataset, entry)
-            payload = _payload(connection, row)
-        return None if row is None else (self._entry(row), payload)
-
-    def at_row(self, dataset: str, row: int) -> tuple[Entry, str | None] | None:
-        """The entry in this row, and its release, if there is one."""
-        with self._store.reading() as connection:
-            stored = connection.execute(_AT_ROW, {"dataset": dataset, "number": row}).one_or_none()
-            stored = self._if_visible(connection, dataset, stored)
-            payload = _payload(connection, stored)
-        return None if stored is None else (self._entry(stored), payload)
-
-    def _numbered(self, connection: sa.Connection, dataset: str, id: EntryId) -> sa.Row[Any] | None:
-        """The row of an entry of the analyst, or of the owner whom the number names.
-
-        A charge for lost records has its row's id in place of a number.
-        """
-        number, owner = read_id(id) or (0, None)
-        wanted = {"dataset": dataset, "number": number, "owner": self._analyst if owner is None else owner}
-        by_number = _NOTICE_BY_NUMBER if owner == NOTICE_OWNER else _BY_NUMBER
-        for statement in (by_number, _WITHOUT_NUMBER):
-            row = connection.execute(statement, wanted).one_or_none()
-            if row is not None and (owner is None or by_number is _NOTICE_BY_NUMBER or row.analyst == owner):
-                return self._if_visible(connection, dataset, row)
-        known_limit(connection, dataset)
-        return None
-
-    def _if_visible(
-        self, connection: sa.Connection, dataset: str, row: sa.Row[Any] | None
-    ) -> sa.Row[Any] | None:
-        if row is None or self._sees_all or row.analyst == self._analyst or _is_notice(row):
-            return row
-        return row if row.analyst in self._owners(connection, dataset) else None
-
-    def latest(self, dataset: str, kind: str, version: str | None) -> Entry | None:
-        """The newest released entry of this kind and data version. Notices have no version and count too."""
-        rows: list[sa.Row[Any]] = []
-        with self._store.reading() as connection:
-            wanted = {"dataset": dataset, "kind": kind}
-            versions = [version] if version is not None else [*_versions(connection, dataset), ""]
-            for reads, owner in self._ranges(connection, dataset, with_notices=kind in _NOTICE_KINDS):
-                for of_version in versions:
-                    parameters = wanted | {"owner": owner, "version": of_version}
-                    rows += connection.execute(reads.latest, parameters).all()
-            if not rows:
-                known_limit(connection, dataset)
-        row = max(rows, key=_id, default=None)
-        return None if row is None else self._entry(row)
-
-    def preparations(self, dataset: str, subject: str) -> list[Entry]:
-        """Released preparations of the query with this identity, oldest first."""
-        rows = self._rows(dataset, lambda reads: reads.preparations, subject=subject)
-        return [self._entry(row) for row in sorted(rows, key=_id)]
-
-    def page(self, dataset: str, before: EntryId | None, limit: int) -> HistoryPage:
-        """The newest lines before the one with this number, with their running totals."""
-        count = max(1, min(limit, LARGEST_PAGE))
-        rows: list[sa.Row[Any]] = []
-        spent = 0  # in total, up to the newest of these lines
-        with self._store.reading() as connection:
-            end = LARGEST_NUMBER if before is None else self._row_of(connection, dataset, before)
-            wanted = {"dataset": dataset, "before": end, "limit": count + 1}
-            for reads, owner in self._ranges(connection, dataset, with_notices=True):
-                newest = connection.execute(reads.page, wanted | {"owner": owner}).all()
-                rows += newest
-                if newest and self._sees_all:
-                    spent = newest[0].total_units
-                elif newest and reads is _OWNED:
-                    spent += newest[0].own_units
-            if not rows:
-                known_limit(connection, dataset)
-        rows = sorted(rows, key=_id, reverse=True)
-        page = rows[:count]
-        entries = []
-        for row in page:
-            entries.append(self._entry(row, spent))
-            spent -= row.charge_units
-        return HistoryPage(entries[::-1], entries[-1].id if len(rows) > count else None)
-
-    def _row_of(self, connection: sa.Connection, dataset: str, before: EntryId) -> int:
-        """The row of the entry with this number. Raises BadRequest if the analyst cannot see it."""
-        row = self._numbered(connection, dataset, before)
-        if row is None:
-            raise BadRequest(
-                f"The history of {dataset!r} has no line {str(before)[:40]!r}.",
-                remedy='To start with the newest lines, leave out "before".',
-            )
-        return int(row.id)
-
-    def _rows(
-        self,
-        dataset: str,
-        statement: Callable[[_Reads], sa.Select[Any]],
-        **wanted: str | int,
-    ) -> list[sa.Row[Any]]:
-        """The rows that a statement finds in each range."""
-        rows: list[sa.Row[Any]] = []
-        with self._store.reading() as connection:
-            for reads, owner in self._ranges(connection, dataset, with_notices=False):
-                parameters = {"dataset": dataset, "owner": owner, **wanted}
-                rows += connection.execute(statement(reads), parameters).all()
-            if not rows:
-                known_limit(connection, dataset)
-        return rows
-
-    def _ranges(self, connection: sa.Connection, dataset: str, with_notices: bool) -> Iterator[_Range]:
-        if self._sees_all:
-            yield _Range(_ALL, None)
-            return
-        owners = self._owners(connection, dataset)
-        for owner in owners:
-            yield _Range(_OWNED, owner)
-        if with_notices and "" not in owners:
-            yield _Range(_NOTICES, None)
-
-    def _owners(self, connection: sa.Connection, dataset: str) -> Sequence[str]:
-        """The people whose entries the analyst may see. Only the newest share per (owner, reader) applies."""
-        rows = connection.execute(_SHARES, {"dataset": dataset, "readers": [self._analyst, EVERYONE]})
-        newest = {(row.owner, row.reader): row.shared for row in rows}
-        return sorted({self._analyst} | {owner for (owner, _), shared in newest.items() if shared})
-
-    @damage_explained()
-    def _entry(self, row: sa.Row[Any], total_units: int = 0) -> Entry:
-        is_own = row.analyst == self._analyst
-        id: EntryId = row.id if row.number is None else row.number
-        if row.number is not None and (_is_notice(row) or not is_own):
-            id = written_id(row.number, NOTICE_OWNER if _is_notice(row) else row.analyst)
-        request = None if row.request is None else json.loads(row.request)
-        return Entry(
-            id=id,
-            row=row.id,
-            time=datetime.fromisoformat(row.time),
-            kind=row.kind,
-            description=row.description,
-            rho=rho_of_units(row.charge_units),
-            spends=tuple(map(Spend.from_row, json.loads(row.spends))),
-            state="released" if row.released else "reserved",
-            key=row.key,
-            analyst=row.analyst,
-            request=request if is_own else _with_owner(request, row.analyst),
-            version=row.version,
-            total_rho=rho_of_units(total_units),
-        )
-
-
-def _with_owner(request: Any, owner: str) -> Any:
-    """An analyst's request as other people may repeat it: the number of its answer also names the owner."""
-    if isinstance(request, dict) and isinstance(number := request.get("answer"), int):
-        return request | {"answer": written_id(number, owner)}
-    return request
-
-
-def _payload(connection: sa.Connection, visible: sa.Row[Any] | None) -> str | None:
-    """The release of a visible row. A hidden release is not read, because the time would reveal it."""
-    if visible is None:
-        return None
-    return connection.execute(_PAYLOAD, {"of_entry": visible.id}).scalar_one_or_none()
-
-
-def _is_notice(row: sa.Row[Any]) -> bool:
-    return bool(row.analyst == "" and row.charge_units == 0)
-
-
-def _versions(connection: sa.Connection, dataset: str) -> Sequence[str]:
-    return connection.execute(_VERSIONS, {"dataset": dataset}).scalars().all()
-
-
-def _id(row: sa.Row[Any]) -> int:
-    return int(row.id)
-
-
-# -- Account -----------------------------------------------------------------------------------------------
 
 _CHARGED_ENTRY = (
     sa.select(
@@ -550,9 +151,9 @@ class Account:
         try:
             with self._store.charging() as connection:
                 flight = self._flights.end_silent(connection).get((dataset, self._analyst, charge.key))
-                kept = self._kept_charge(connection, dataset, charge, flight)
-                if kept is not None:
-                    entry = kept
+                kept_entry = self._kept_charge(connection, dataset, charge, flight)
+                if kept_entry is not None:
+                    entry = kept_entry
                     self._flights.take_over(connection, request, entry.row, flight)
                     return entry
                 if self._flights.is_settled(connection, request, flight):
@@ -707,8 +308,8 @@ class Account:
 
     def spent_delta(self, dataset: str, column: str | None = None, *, besides: str = "") -> float:
         with self._store.reading() as connection:
-            kept = self._flights.kept_entry(connection, self._request(dataset, besides))
-            return spent_delta(connection, dataset, column, besides=kept)
+            kept_entry = self._flights.kept_entry(connection, self._request(dataset, besides))
+            return spent_delta(connection, dataset, column, besides=kept_entry)
 
     def entry(self, dataset: str, id: EntryId) -> Entry | None:
         stored = self._visible.by_id(dataset, id)
@@ -740,7 +341,7 @@ def _check_undiscovered(connection: sa.Connection, dataset: str, key: str, besid
 
 
 def _declare(connection: sa.Connection, dataset: str, declared: int, delta: float) -> None:
-    """Record the declared limit and delta, if they have changed."""
+    """Records the declared limit and delta, if they have changed."""
     latest = latest_limit(connection, dataset)
     if latest is not None and (latest.declared_units, latest.delta) == (declared, delta):
         return  # another process has recorded it meanwhile
@@ -777,3 +378,405 @@ def _declare(connection: sa.Connection, dataset: str, declared: int, delta: floa
             {"old_limit": rho_number(old), "new_limit": rho_number(new)},
         )
     audit.append_change(connection, "", action, dataset, rows, time)
+
+
+# -- Visible entries ---------------------------------------------------------------------------------------
+#
+# Every read uses an index, however long the history is.
+#
+# Entries shared by several analysts are read analyst by analyst and merged: one statement for all analysts
+# would have to read and sort everything that they asked.
+
+_NOTICE_KINDS = frozenset({"limit", "top-up", "grant"})
+"""Kinds of entries that charge nothing."""
+MOST_PREPARATIONS = 200
+"""Preparations considered for one query: the most expensive ones, which are the most precise."""
+
+_OF_DATASET = ENTRIES.c.dataset == sa.bindparam("dataset")
+_IS_NOTICE = sa.and_(ENTRIES.c.analyst == "", ENTRIES.c.charge_units == 0)
+_IS_RELEASED = RELEASES.c.entry.is_not(None).label("released")
+_SHARES = (
+    sa.select(SHARES.c.owner, SHARES.c.reader, SHARES.c.shared)
+    .where(
+        SHARES.c.dataset == sa.bindparam("dataset"),
+        SHARES.c.reader.in_(sa.bindparam("readers", expanding=True)),
+    )
+    .order_by(SHARES.c.id)
+)
+
+
+class _Reads(NamedTuple):
+    """Statements on one range of the entries: all of a data set, or those of one analyst."""
+
+    by_key: sa.Select[Any]
+    page: sa.Select[Any]
+    latest: sa.Select[Any]
+    preparations: sa.Select[Any]
+
+
+# Statements are built once: SQLAlchemy takes longer to build one than SQLite to run it.
+_ENTRIES = sa.select(ENTRIES, _IS_RELEASED)
+_AT_ROW = _ENTRIES.outerjoin(RELEASES).where(_OF_DATASET, ENTRIES.c.id == sa.bindparam("number"))
+_WITHOUT_NUMBER = _AT_ROW.where(ENTRIES.c.number.is_(None))
+_BY_NUMBER = _ENTRIES.outerjoin(RELEASES).where(
+    _OF_DATASET,
+    ENTRIES.c.analyst == sa.bindparam("owner"),
+    ENTRIES.c.number == sa.bindparam("number"),
+    sa.not_(_IS_NOTICE),
+)
+_NOTICE_BY_NUMBER = _ENTRIES.outerjoin(RELEASES).where(
+    _OF_DATASET, _IS_NOTICE, ENTRIES.c.number == sa.bindparam("number")
+)
+_PAYLOAD = sa.select(RELEASES.c.payload).where(RELEASES.c.entry == sa.bindparam("of_entry"))
+_VERSION_NAMES = sa.select(VERSIONS.c.version).where(VERSIONS.c.dataset == sa.bindparam("dataset"))
+
+
+def _reads(*conditions: sa.ColumnElement[bool]) -> _Reads:
+    entries = _ENTRIES.where(_OF_DATASET, *conditions)
+    released = entries.join(RELEASES)
+    of_kind = sa.select(ENTRIES.c.id).join(RELEASES).where(
+        _OF_DATASET, *conditions, ENTRIES.c.kind == sa.bindparam("kind")
+    )  # fmt: skip
+    # Two index searches, because with OR the databases would read all entries of the kind.
+    newest = [
+        sa.select(of_kind.where(version).order_by(ENTRIES.c.id.desc()).limit(1).subquery().c.id)
+        for version in (ENTRIES.c.version == sa.bindparam("version"), ENTRIES.c.version.is_(None))
+    ]
+    most_precise = (
+        sa.select(ENTRIES.c.id)
+        .join(RELEASES)
+        .where(_OF_DATASET, *conditions)
+        .where(sa.text(WITH_SUBJECT), ENTRIES.c.subject == sa.bindparam("subject"))
+        .order_by(ENTRIES.c.charge_units.desc())
+        .limit(MOST_PREPARATIONS)
+    )
+    return _Reads(
+        by_key=released.add_columns(RELEASES.c.payload)
+        .where(ENTRIES.c.key == sa.bindparam("key"))
+        .order_by(ENTRIES.c.id + 0)  # without + 0, both databases might read all entries in order
+        .limit(1),
+        page=entries.outerjoin(RELEASES)
+        .where(ENTRIES.c.id < sa.bindparam("before"))
+        .order_by(ENTRIES.c.id.desc())
+        .limit(sa.bindparam("limit")),
+        latest=_ENTRIES.join(RELEASES)
+        .where(ENTRIES.c.id.in_(sa.union_all(*newest)))
+        .order_by(ENTRIES.c.id.desc())
+        .limit(1),
+        preparations=_ENTRIES.join(RELEASES)
+        .where(ENTRIES.c.id.in_(sa.select(most_precise.subquery().c.id)))
+        .order_by(ENTRIES.c.id),
+    )
+
+
+_EVERY_ENTRY = _reads()
+_ENTRIES_OF_OWNER = _reads(ENTRIES.c.analyst == sa.bindparam("owner"))
+_NOTICES = _reads(sa.text(PUBLIC_NOTICE))  # type: ignore[arg-type]
+
+
+class _Range(NamedTuple):
+    """Entries that one statement reads; `owner` is set if they are one analyst's."""
+
+    reads: _Reads
+    owner: str | None
+
+
+class VisibleEntries:
+    """What `analyst` sees of a ledger: their own entries and those shared with them, or everything."""
+
+    def __init__(self, store: Store, analyst: str, *, sees_all: bool) -> None:
+        self._store = store
+        self._analyst = analyst
+        self._sees_all = sees_all or not analyst
+
+    def by_key(self, dataset: str, key: str) -> tuple[Entry, str] | None:
+        """The earliest release with this key."""
+        rows = self._rows(dataset, lambda reads: reads.by_key, key=key)
+        row = min(rows, key=_row_id, default=None)
+        return None if row is None else (self._entry(row), row.payload)
+
+    def by_id(self, dataset: str, entry: EntryId) -> tuple[Entry, str | None] | None:
+        """The entry with this number, and its release, if there is one."""
+        with self._store.reading() as connection:
+            row = self._numbered(connection, dataset, entry)
+            payload = _payload(connection, row)
+        return None if row is None else (self._entry(row), payload)
+
+    def at_row(self, dataset: str, row: int) -> tuple[Entry, str | None] | None:
+        """The entry in this row, and its release, if there is one."""
+        with self._store.reading() as connection:
+            stored = connection.execute(_AT_ROW, {"dataset": dataset, "number": row}).one_or_none()
+            stored = self._if_visible(connection, dataset, stored)
+            payload = _payload(connection, stored)
+        return None if stored is None else (self._entry(stored), payload)
+
+    def _numbered(self, connection: sa.Connection, dataset: str, id: EntryId) -> sa.Row[Any] | None:
+        """The row of an entry of the analyst, or of the owner whom the number names.
+
+        A charge for lost records has its row's id in place of a number.
+        """
+        number, owner = read_id(id) or (0, None)
+        wanted = {"dataset": dataset, "number": number, "owner": self._analyst if owner is None else owner}
+        by_number = _NOTICE_BY_NUMBER if owner == NOTICE_OWNER else _BY_NUMBER
+        for statement in (by_number, _WITHOUT_NUMBER):
+            row = connection.execute(statement, wanted).one_or_none()
+            if row is not None and (owner is None or by_number is _NOTICE_BY_NUMBER or row.analyst == owner):
+                return self._if_visible(connection, dataset, row)
+        known_limit(connection, dataset)
+        return None
+
+    def _if_visible(
+        self, connection: sa.Connection, dataset: str, row: sa.Row[Any] | None
+    ) -> sa.Row[Any] | None:
+        if row is None or self._sees_all or row.analyst == self._analyst or _is_notice(row):
+            return row
+        return row if row.analyst in self._owners(connection, dataset) else None
+
+    def latest(self, dataset: str, kind: str, version: str | None) -> Entry | None:
+        """The newest released entry of this kind and data version. Notices have no version and count too."""
+        rows: list[sa.Row[Any]] = []
+        with self._store.reading() as connection:
+            wanted = {"dataset": dataset, "kind": kind}
+            versions = [version] if version is not None else [*_version_names(connection, dataset), ""]
+            for reads, owner in self._ranges(connection, dataset, with_notices=kind in _NOTICE_KINDS):
+                for of_version in versions:
+                    parameters = wanted | {"owner": owner, "version": of_version}
+                    rows += connection.execute(reads.latest, parameters).all()
+            if not rows:
+                known_limit(connection, dataset)
+        row = max(rows, key=_row_id, default=None)
+        return None if row is None else self._entry(row)
+
+    def preparations(self, dataset: str, subject: str) -> list[Entry]:
+        """Released preparations of the query with this identity, oldest first."""
+        rows = self._rows(dataset, lambda reads: reads.preparations, subject=subject)
+        return [self._entry(row) for row in sorted(rows, key=_row_id)]
+
+    def page(self, dataset: str, before: EntryId | None, limit: int) -> HistoryPage:
+        """The newest lines before the one with this number, with their running totals."""
+        count = max(1, min(limit, LARGEST_PAGE))
+        rows: list[sa.Row[Any]] = []
+        spent = 0  # in total, up to the newest of these lines
+        with self._store.reading() as connection:
+            end = LARGEST_NUMBER if before is None else self._row_of(connection, dataset, before)
+            wanted = {"dataset": dataset, "before": end, "limit": count + 1}
+            for reads, owner in self._ranges(connection, dataset, with_notices=True):
+                newest = connection.execute(reads.page, wanted | {"owner": owner}).all()
+                rows += newest
+                if newest and self._sees_all:
+                    spent = newest[0].total_units
+                elif newest and reads is _ENTRIES_OF_OWNER:
+                    spent += newest[0].own_units
+            if not rows:
+                known_limit(connection, dataset)
+        rows = sorted(rows, key=_row_id, reverse=True)
+        page = rows[:count]
+        entries = []
+        for row in page:
+            entries.append(self._entry(row, spent))
+            spent -= row.charge_units
+        return HistoryPage(entries[::-1], entries[-1].id if len(rows) > count else None)
+
+    def _row_of(self, connection: sa.Connection, dataset: str, before: EntryId) -> int:
+        """The row of the entry with this number. Raises BadRequest if the analyst cannot see it."""
+        row = self._numbered(connection, dataset, before)
+        if row is None:
+            raise BadRequest(
+                f"The history of {dataset!r} has no line {str(before)[:40]!r}.",
+                remedy='To start with the newest lines, leave out "before".',
+            )
+        return int(row.id)
+
+    def _rows(
+        self,
+        dataset: str,
+        statement: Callable[[_Reads], sa.Select[Any]],
+        **wanted: str | int,
+    ) -> list[sa.Row[Any]]:
+        """The rows that a statement finds in each range."""
+        rows: list[sa.Row[Any]] = []
+        with self._store.reading() as connection:
+            for reads, owner in self._ranges(connection, dataset, with_notices=False):
+                parameters = {"dataset": dataset, "owner": owner, **wanted}
+                rows += connection.execute(statement(reads), parameters).all()
+            if not rows:
+                known_limit(connection, dataset)
+        return rows
+
+    def _ranges(self, connection: sa.Connection, dataset: str, with_notices: bool) -> Iterator[_Range]:
+        if self._sees_all:
+            yield _Range(_EVERY_ENTRY, None)
+            return
+        owners = self._owners(connection, dataset)
+        for owner in owners:
+            yield _Range(_ENTRIES_OF_OWNER, owner)
+        if with_notices and "" not in owners:
+            yield _Range(_NOTICES, None)
+
+    def _owners(self, connection: sa.Connection, dataset: str) -> Sequence[str]:
+        """The people whose entries the analyst may see. Only the newest share per (owner, reader) applies."""
+        rows = connection.execute(_SHARES, {"dataset": dataset, "readers": [self._analyst, EVERYONE]})
+        newest = {(row.owner, row.reader): row.shared for row in rows}
+        return sorted({self._analyst} | {owner for (owner, _), shared in newest.items() if shared})
+
+    @damage_explained()
+    def _entry(self, row: sa.Row[Any], total_units: int = 0) -> Entry:
+        is_own = row.analyst == self._analyst
+        id: EntryId = row.id if row.number is None else row.number
+        if row.number is not None and (_is_notice(row) or not is_own):
+            id = written_id(row.number, NOTICE_OWNER if _is_notice(row) else row.analyst)
+        request = None if row.request is None else json.loads(row.request)
+        return Entry(
+            id=id,
+            row=row.id,
+            time=datetime.fromisoformat(row.time),
+            kind=row.kind,
+            description=row.description,
+            rho=rho_of_units(row.charge_units),
+            spends=tuple(map(Spend.from_row, json.loads(row.spends))),
+            state="released" if row.released else "reserved",
+            key=row.key,
+            analyst=row.analyst,
+            request=request if is_own else _with_owner(request, row.analyst),
+            version=row.version,
+            total_rho=rho_of_units(total_units),
+        )
+
+
+def _with_owner(request: Any, owner: str) -> Any:
+    """An analyst's request as other people may repeat it: the number of its answer also names the owner."""
+    if isinstance(request, dict) and isinstance(number := request.get("answer"), int):
+        return request | {"answer": written_id(number, owner)}
+    return request
+
+
+def _payload(connection: sa.Connection, visible: sa.Row[Any] | None) -> str | None:
+    """The release of a visible row. A hidden release is not read, because the time would reveal it."""
+    if visible is None:
+        return None
+    return connection.execute(_PAYLOAD, {"of_entry": visible.id}).scalar_one_or_none()
+
+
+def _is_notice(row: sa.Row[Any]) -> bool:
+    return bool(row.analyst == "" and row.charge_units == 0)
+
+
+def _version_names(connection: sa.Connection, dataset: str) -> Sequence[str]:
+    return connection.execute(_VERSION_NAMES, {"dataset": dataset}).scalars().all()
+
+
+def _row_id(row: sa.Row[Any]) -> int:
+    return int(row.id)
+
+
+# -- Data versions -----------------------------------------------------------------------------------------
+#
+# Data are recognised by keyed fingerprints of their content.
+
+_VERSION_BY_NAME = sa.select(VERSIONS).where(
+    VERSIONS.c.dataset == sa.bindparam("dataset"), VERSIONS.c.version == sa.bindparam("version")
+)
+_ALL_VERSIONS = (
+    sa.select(VERSIONS).where(VERSIONS.c.dataset == sa.bindparam("dataset")).order_by(VERSIONS.c.id)
+)
+_CHARGES_BY_VERSION = (
+    sa.select(ENTRIES.c.version, sa.func.sum(ENTRIES.c.charge_units))
+    .where(ENTRIES.c.dataset == sa.bindparam("dataset"), ENTRIES.c.charge_units > 0)
+    .group_by(ENTRIES.c.version)
+)
+_KNOWN_STATE = sa.select(FILE_STATES.c.version).where(
+    FILE_STATES.c.version == sa.bindparam("version"), FILE_STATES.c.state == sa.bindparam("state")
+)
+_ADD_STATE = sa.text(
+    "INSERT INTO file_states (version, state) VALUES (:version, :state) ON CONFLICT DO NOTHING"
+)
+
+
+class SQLDataVersions:
+    """The protocol `DataVersions` on a ledger's database."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def get(self, dataset: str, version: str) -> DataVersion | None:
+        with self._store.single_read() as connection:
+            return _find_version(connection, dataset, version)
+
+    def list(self, dataset: str) -> list[DataVersion]:
+        """All versions, in the order in which they were opened."""
+        with self._store.reading() as connection:
+            return [_version_of(row) for row in connection.execute(_ALL_VERSIONS, {"dataset": dataset})]
+
+    def open(self, dataset: str, version: str, digest: ContentDigest, by: str = "") -> DataVersion:
+        """The version. Opens it with these data unless it is open already."""
+        with self._store.recording() as connection:
+            opened = _find_version(connection, dataset, version)
+            return opened or _open_version(connection, dataset, version, digest, by)
+
+    def charges(self, dataset: str) -> dict[str | None, float]:
+        """The ρ charged to each version; the key None is for lost records.
+
+        Reads all entries: for the curator's commands only.
+        """
+        with self._store.snapshot() as connection:
+            rows = connection.execute(_CHARGES_BY_VERSION, {"dataset": dataset}).all()
+        return {version: rho_of_units(int(units)) for version, units in rows}
+
+    def recognises(self, version: DataVersion, state: str) -> bool:
+        """Whether files in this state were read in full before and were the version's data."""
+        wanted = {"version": version.id, "state": version.keyed_state(state)}
+        with self._store.single_read() as connection:
+            return connection.execute(_KNOWN_STATE, wanted).first() is not None
+
+    def remember(self, version: DataVersion, state: str) -> None:
+        """Stores the state, so that files in this state are recognised as the version's data."""
+        if not self.recognises(version, state):
+            with self._store.updating() as connection:
+                row = {"version": version.id, "state": version.keyed_state(state)}
+                connection.execute(_ADD_STATE, row)
+
+
+def check_or_open(connection: sa.Connection, dataset: str, data: DataState, by: str) -> None:
+    """Raises if the data are not those of the charge's version. The first charge of a version opens it.
+
+    The caller's transaction must hold the writers' lock. So if two processes have different data, one opens
+    the version and the other is refused.
+    """
+    version = _find_version(connection, dataset, data.version)
+    if version is not None:
+        if data.digest is not None and not version.fits(data.digest):
+            raise DataChanged.of(dataset)
+        return
+    if data.digest is None:
+        raise InternalError("The data match a version that was never opened.")
+    _open_version(connection, dataset, data.version, data.digest, by)
+
+
+def _open_version(
+    connection: sa.Connection, dataset: str, version: str, digest: ContentDigest, by: str
+) -> DataVersion:
+    secret, time = secrets.token_hex(32), audit.now()
+    row = audit.insert(
+        connection,
+        VERSIONS,
+        {
+            "dataset": dataset,
+            "version": version,
+            "time": time,
+            "by": by,
+            "secret": secret,
+            "fingerprint": digest.keyed(secret),
+        },
+    )
+    audit.append_change(connection, by, audit.VERSION_OPENED, dataset, {VERSIONS: row}, time)
+    return DataVersion(**row | {"time": datetime.fromisoformat(time)})
+
+
+def _find_version(connection: sa.Connection, dataset: str, version: str) -> DataVersion | None:
+    row = connection.execute(_VERSION_BY_NAME, {"dataset": dataset, "version": version}).one_or_none()
+    return None if row is None else _version_of(row)
+
+
+@damage_explained()
+def _version_of(row: sa.Row[Any]) -> DataVersion:
+    return DataVersion(**row._asdict() | {"time": datetime.fromisoformat(row.time)})

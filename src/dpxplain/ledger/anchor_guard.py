@@ -1,4 +1,5 @@
-"""Refuses charges on a ledger that has lost records, by comparing it with its anchor file.
+"""The anchor file beside a ledger, and the guard that compares the two: it refuses charges on a ledger that
+has lost records.
 
 A charge is committed, then the anchor is written, then data are read. A crash in between can leave the anchor
 behind the ledger, which is harmless, but never ahead of it.
@@ -26,9 +27,7 @@ from dpxplain.ledger import OFF, audit
 from dpxplain.ledger.audit import own_spent
 from dpxplain.ledger.tables import ENTRIES, LOG
 
-# -- File sync ---------------------------------------------------------------------------------------------
-#
-# Makes written files and new names survive a power failure.
+# -- Durability --------------------------------------------------------------------------------------------
 
 
 def sync_file(file: Path) -> None:
@@ -47,7 +46,7 @@ def sync_folder(folder: Path) -> None:
 
 # -- Anchor file -------------------------------------------------------------------------------------------
 #
-# The anchor file, outside of the ledger: the log's last record and the amounts spent, after each charge.
+# The file is outside of the ledger. After each charge it gets the log's last record and the amounts spent.
 #
 # After a header, each line is a JSON object that is appended and synced. A line that a crash has cut short is
 # ignored. Processes that share a file lock it to write.

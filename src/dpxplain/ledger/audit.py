@@ -1,4 +1,5 @@
-"""The audit log: a hash chain of records that repeat every row written to the ledger, and its verification.
+"""The audit log: a hash chain of records that repeat every row written to the ledger, its verification, and
+the limits and spending that the rows add up to.
 
 Rows and their record are written in one transaction. A payload, a secret or the hash of a secret is repeated
 as its SHA-256. Nothing else in the ledger is confidential, so all other values are repeated unchanged.
@@ -51,7 +52,7 @@ from dpxplain.model.charge import (
     spend_units,
 )
 
-# -- Audit -------------------------------------------------------------------------------------------------
+# -- Records and verification ------------------------------------------------------------------------------
 
 GENESIS = "0" * 64
 """The hash before the first record."""
@@ -178,7 +179,7 @@ def append(
     details: Mapping[str, Any],
     time: str | None = None,
 ) -> None:
-    """Add a record to the log. The caller's transaction must hold the writers' lock."""
+    """Adds a record to the log. The caller's transaction must hold the writers' lock."""
     text = canonical(details)
     last = connection.execute(_LAST).one_or_none()
     previous = GENESIS if last is None else last.hash
@@ -203,7 +204,7 @@ def append_change(
     rows: Mapping[sa.Table, Mapping[str, Any]],
     time: str | None = None,
 ) -> None:
-    """Add the record of a change: it repeats the rows that `insert` has just written."""
+    """Adds the record of a change: it repeats the rows that `insert` has just written."""
     images = {NAMES[table.name]: image(row) for table, row in rows.items()}
     append(connection, actor, action, dataset, images, time)
 
@@ -424,9 +425,9 @@ def stream(connection: sa.Connection, statement: sa.Select[Any]) -> Iterator[sa.
     yield from connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(statement)
 
 
-# -- Standing ----------------------------------------------------------------------------------------------
+# -- Limits and spending -----------------------------------------------------------------------------------
 #
-# Limits and spending, in units of a trillionth of ρ, and the errors that refuse further charges.
+# In units of a trillionth of ρ, with the errors that refuse further charges.
 
 _STILL_FREE = "Earlier answers stay free."
 

@@ -1,7 +1,8 @@
-"""Backups of a ledger: a consistent copy as one SQLite file, whichever database it is in, and the way back.
+"""Backups of a ledger, the way back, and the charge for records that were lost.
 
-Every row of the append-only tables is copied as it is, so the copy has the same chain and can be verified and
-read like any ledger. Temporary rows (jobs, flights, browser sessions) are not copied.
+A backup is a consistent copy as one SQLite file, whichever database the ledger is in. Every row of the
+append-only tables is copied as it is, so the copy has the same chain and can be verified and read like any
+ledger. Temporary rows (jobs, flights, browser sessions) are not copied.
 """
 
 from __future__ import annotations
@@ -54,14 +55,14 @@ from dpxplain.ledger.tables import (
     raise_numbers,
 )
 
-# -- Backup ------------------------------------------------------------------------------------------------
+# -- Backup and restore ------------------------------------------------------------------------------------
 
 _ROWS_AT_ONCE = 500
 _SECONDS_BETWEEN_TRIES = 0.05
 _LOCK_NOT_AVAILABLE = "55P03"
 
 _COPIED = tuple(table for table in METADATA.sorted_tables if table in APPEND_ONLY)
-_LAST = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
+_LAST_RECORD = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
 _RAISE_SEQUENCE = sa.text(
     "SELECT setval(pg_get_serial_sequence(:table, 'id'), greatest(1, :last, "
     "coalesce(pg_sequence_last_value(pg_get_serial_sequence(:table, 'id')::regclass), 0)))"
@@ -134,7 +135,7 @@ def _copy_to(store: Store, draft: Path) -> AuditReport:
     copy = SQLiteStore(draft)
     try:
         with store.snapshot() as source, copy.writing() as target:
-            head = source.execute(_LAST).one_or_none()
+            head = source.execute(_LAST_RECORD).one_or_none()
             _copy_rows(source, target)
         with copy.snapshot() as connection:
             report = audit.verify(connection, None)
@@ -236,15 +237,13 @@ def raise_sequences(connection: sa.Connection) -> None:
             connection.execute(_RAISE_SEQUENCE, {"table": f"dpxplain.{table.name}", "last": last})
 
 
-# -- Recovery ----------------------------------------------------------------------------------------------
-#
-# Recovery after a ledger was lost or an older copy put back: backups, the anchor, and declared losses.
+# -- Losses ------------------------------------------------------------------------------------------------
 #
 # When the ledger has lost records, the curator declares a loss, which charges everything that may have been
 # spent. The anchor has the amount for each analyst and data set. Without an anchor, all remaining budgets are
 # charged.
 
-KIND = "loss"
+_KIND = "loss"
 
 _OF_DATASET = ENTRIES.c.dataset == sa.bindparam("dataset")
 _OF_ANALYST = ENTRIES.c.analyst == sa.bindparam("analyst")
@@ -262,7 +261,6 @@ _CHANGES_SINCE = (
     .order_by(LOG.c.id)
 )
 _DECLARATIONS = sa.select(LOG.c.details).where(LOG.c.action == audit.LOSS_DECLARED, LOG.c.dataset.is_(None))
-_LAST_RECORD = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
 
 
 @dataclass(frozen=True)
@@ -367,7 +365,7 @@ def _charge(connection: sa.Connection, charges: Sequence[Loss], newest: int, rea
             "dataset": loss.dataset,
             "analyst": loss.analyst,
             "time": audit.now(),
-            "kind": KIND,
+            "kind": _KIND,
             "key": "",
             "description": f"charged for lost records: {reason}",
             "charge_units": loss.units,

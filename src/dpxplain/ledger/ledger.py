@@ -1,4 +1,6 @@
-"""Opens a ledger: the local owner's account, and the curator's decisions about all accounts."""
+"""Opens a ledger: the local owner's account, the curator's decisions about all accounts, what each budget
+protects, and what analysts used and ask for.
+"""
 
 from __future__ import annotations
 
@@ -51,189 +53,6 @@ from dpxplain.ledger.tables import ENTRIES, GRANTS, LIMITS, LOG, SHARES
 from dpxplain.model.charge import Budget, check_rho, limit_units, rho_of_units
 from dpxplain.model.public import public
 from dpxplain.model.schema import Privacy
-
-# -- Privacy units -----------------------------------------------------------------------------------------
-#
-# What each data set's budget protects. Once some budget is spent, the promise cannot become stronger.
-
-_DECLARED = "protection declared"
-_LATEST_DECLARATION = (
-    sa.select(LOG.c.details)
-    .where(LOG.c.dataset == sa.bindparam("dataset"), LOG.c.action == _DECLARED)
-    .order_by(LOG.c.id.desc())
-    .limit(1)
-)
-
-
-class PrivacyUnits:
-    """What each data set's budget protects (rows, persons, ...), as the audit log records it."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def check_and_record(self, dataset: str, privacy: Privacy, by: str = "") -> None:
-        """Records the declaration. Raises if it promises more than the budget already spent can cover."""
-        declared = {"unit": privacy.unit, "max_rows": privacy.max_rows, "neighbours": privacy.neighbours}
-        with self._store.reading() as connection:  # usually nothing has changed, and no lock is needed
-            if _latest(connection, dataset) == declared:
-                return
-        with self._store.recording() as connection:
-            # Read again under the lock: another process may have declared or charged meanwhile.
-            before = _latest(connection, dataset)
-            if before == declared:
-                return
-            if before and not _covers(before, declared) and standing(connection, dataset).spent > 0:
-                raise SchemaError(
-                    "privacy: unit, neighbours and max_rows cannot be changed to promise more. The answers "
-                    f"already given on {dataset} protect only {_unit_in_words(before)}.",
-                    remedy="Keep them, or declare the data as a new data set with its own budget.",
-                )
-            audit.append(connection, by, _DECLARED, dataset, declared)
-
-
-def _latest(connection: sa.Connection, dataset: str) -> Any:
-    """The newest declaration; None if there is none."""
-    text = connection.execute(_LATEST_DECLARATION, {"dataset": dataset}).scalar_one_or_none()
-    return None if text is None else audit.parsed(text)
-
-
-def _covers(before: Mapping[str, Any], declared: Mapping[str, Any]) -> bool:
-    """Whether the budget spent under the declaration `before` also keeps the promise of `declared`.
-
-    It does for the same unit with as many rows or fewer. Different units, or kinds of neighbours, do not
-    cover each other.
-    """
-    is_same_unit = all(declared[name] == before[name] for name in ("unit", "neighbours"))
-    return is_same_unit and bool(declared["max_rows"] <= before["max_rows"])
-
-
-def _unit_in_words(declaration: Mapping[str, Any]) -> str:
-    rows = "" if declaration["unit"] == "row" else f" with up to {declaration['max_rows']} rows"
-    return f"each {declaration['unit']}{rows} ({declaration['neighbours']})"
-
-
-# -- Analysts ----------------------------------------------------------------------------------------------
-#
-# What analysts spent over time, and their requests for more budget, which are records of the audit log.
-
-ASKED, DECLINED = "budget asked for", "budget request declined"
-MOST_OPEN = 3  # waiting requests of one analyst
-_MOST_RECORDS = 500
-_MOST_CHARGES = 20_000
-_RECORDS = (
-    sa.select(LOG)
-    .where(LOG.c.dataset == sa.bindparam("dataset"), LOG.c.action == sa.bindparam("action"))
-    .order_by(LOG.c.id.desc())
-    .limit(_MOST_RECORDS)
-)
-_CHARGES = (
-    sa.select(ENTRIES.c.time, ENTRIES.c.analyst, ENTRIES.c.charge_units)
-    .where(ENTRIES.c.dataset == sa.bindparam("dataset"), ENTRIES.c.charge_units > 0)
-    .order_by(ENTRIES.c.id.desc())
-    .limit(_MOST_CHARGES)
-)
-
-
-@public("BudgetRequestLine", "id? analyst rho reason time")
-@dataclass(frozen=True)
-class BudgetRequest:
-    """An analyst's request for more budget that the curator has not answered yet."""
-
-    id: int | None
-    """None for an analyst, because ids count everybody's requests."""
-    analyst: str
-    rho: float
-    reason: str
-    time: datetime
-
-
-@public("UseLine", "day analyst rho", description="What one analyst was charged on one day, in UTC.")
-@dataclass(frozen=True)
-class DayOfUse:
-    """What one analyst was charged on one day, in UTC."""
-
-    day: str
-    analyst: str
-    rho: float
-
-
-class AnalystRecords:
-    """What the analysts of one ledger used, and what they ask for."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    @damage_explained()
-    def use(self, dataset: str) -> list[DayOfUse]:
-        """Charges by day and analyst, oldest first; only the latest ones if the history is long."""
-        with self._store.reading() as connection:
-            known_limit(connection, dataset)
-            rows = connection.execute(_CHARGES, {"dataset": dataset}).all()
-        units: Counter[tuple[str, str]] = Counter()
-        for row in rows:
-            units[row.time[:10], row.analyst] += row.charge_units
-        return [DayOfUse(day, name, rho_of_units(units[day, name])) for day, name in sorted(units)]
-
-    def ask(self, dataset: str, analyst: str, rho: float, reason: str) -> None:
-        """Records that an analyst asks for more. Raises if they have too many waiting requests."""
-        check_rho(rho)
-        check_reason(reason)
-        with self._store.recording() as connection:
-            known_limit(connection, dataset)
-            waiting = [
-                request for request in _waiting_requests(connection, dataset) if request.analyst == analyst
-            ]
-            if len(waiting) >= MOST_OPEN:
-                raise BadRequest(
-                    f"You already have {MOST_OPEN} requests waiting.",
-                    remedy="Wait until the curator answers.",
-                )
-            audit.append(connection, analyst, ASKED, dataset, {"rho": rho, "reason": reason})
-
-    def decline(self, dataset: str, request: int, reason: str, by: str) -> None:
-        """Records that the curator declined a request."""
-        check_reason(reason)
-        with self._store.recording() as connection:
-            known_limit(connection, dataset)
-            if all(waiting.id != request for waiting in _waiting_requests(connection, dataset)):
-                raise BadRequest(
-                    "There is no such request.", remedy="The curator may have answered it in the meantime."
-                )
-            audit.append(connection, by, DECLINED, dataset, {"request": request, "reason": reason})
-
-    def requests(self, dataset: str) -> list[BudgetRequest]:
-        """Waiting requests, the newest first; a later grant to the analyst answers them all."""
-        with self._store.reading() as connection:
-            known_limit(connection, dataset)
-            return _waiting_requests(connection, dataset)
-
-
-def unknown_allowance(dataset: str, analyst: str) -> BadRequest:
-    """The error for a top-up when the amount allowed by the server's configuration is not known."""
-    return BadRequest(
-        f"{analyst} has no grant on {dataset} yet, so there is no amount to add to. The default "
-        "allowance is in the server's configuration, which this command cannot see.",
-        remedy=f"Set the total that they may spend: dpxplain allow set {dataset} {analyst} --rho ...",
-    )
-
-
-@damage_explained()
-def _waiting_requests(connection: sa.Connection, dataset: str) -> list[BudgetRequest]:
-    requests, refusals = (_records(connection, dataset, action) for action in (ASKED, DECLINED))
-    grants = {name: latest_grant(connection, dataset, name) for name in {r.actor for r in requests}}
-    declined = {refusal.details.get("request") for refusal in refusals}
-    return [
-        BudgetRequest(record.id, record.actor, record.details["rho"], record.details["reason"], record.time)
-        for record in requests
-        for grant in [grants[record.actor]]
-        if record.id not in declined and (grant is None or datetime.fromisoformat(grant.time) < record.time)
-    ]
-
-
-def _records(connection: sa.Connection, dataset: str, action: str) -> list[AuditRecord]:
-    rows = connection.execute(_RECORDS, {"dataset": dataset, "action": action})
-    return [audit.record_of(row) for row in rows]
-
 
 # -- Ledger ------------------------------------------------------------------------------------------------
 
@@ -593,3 +412,186 @@ def _shares(connection: sa.Connection, dataset: str) -> list[Share]:
         for row in sorted(latest.values(), key=lambda row: row.id)
         if row.shared
     ]
+
+
+# -- Privacy units -----------------------------------------------------------------------------------------
+#
+# Once some budget is spent, the promise cannot become stronger.
+
+_DECLARED = "protection declared"
+_LATEST_DECLARATION = (
+    sa.select(LOG.c.details)
+    .where(LOG.c.dataset == sa.bindparam("dataset"), LOG.c.action == _DECLARED)
+    .order_by(LOG.c.id.desc())
+    .limit(1)
+)
+
+
+class PrivacyUnits:
+    """What each data set's budget protects (rows, persons, ...), as the audit log records it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def check_and_record(self, dataset: str, privacy: Privacy, by: str = "") -> None:
+        """Records the declaration. Raises if it promises more than the budget already spent can cover."""
+        declared = {"unit": privacy.unit, "max_rows": privacy.max_rows, "neighbours": privacy.neighbours}
+        with self._store.reading() as connection:  # usually nothing has changed, and no lock is needed
+            if _latest_declaration(connection, dataset) == declared:
+                return
+        with self._store.recording() as connection:
+            # Read again under the lock: another process may have declared or charged meanwhile.
+            before = _latest_declaration(connection, dataset)
+            if before == declared:
+                return
+            if before and not _covers_promise(before, declared) and standing(connection, dataset).spent > 0:
+                raise SchemaError(
+                    "privacy: unit, neighbours and max_rows cannot be changed to promise more. The answers "
+                    f"already given on {dataset} protect only {_unit_in_words(before)}.",
+                    remedy="Keep them, or declare the data as a new data set with its own budget.",
+                )
+            audit.append(connection, by, _DECLARED, dataset, declared)
+
+
+def _latest_declaration(connection: sa.Connection, dataset: str) -> Any:
+    """The newest declaration; None if there is none."""
+    text = connection.execute(_LATEST_DECLARATION, {"dataset": dataset}).scalar_one_or_none()
+    return None if text is None else audit.parsed(text)
+
+
+def _covers_promise(before: Mapping[str, Any], declared: Mapping[str, Any]) -> bool:
+    """Whether the budget spent under the declaration `before` also keeps the promise of `declared`.
+
+    It does for the same unit with as many rows or fewer. Different units, or kinds of neighbours, do not
+    cover each other.
+    """
+    is_same_unit = all(declared[name] == before[name] for name in ("unit", "neighbours"))
+    return is_same_unit and bool(declared["max_rows"] <= before["max_rows"])
+
+
+def _unit_in_words(declaration: Mapping[str, Any]) -> str:
+    rows = "" if declaration["unit"] == "row" else f" with up to {declaration['max_rows']} rows"
+    return f"each {declaration['unit']}{rows} ({declaration['neighbours']})"
+
+
+# -- Use and requests --------------------------------------------------------------------------------------
+#
+# Requests for more budget are records of the audit log.
+
+ASKED, DECLINED = "budget asked for", "budget request declined"
+MOST_OPEN = 3  # waiting requests of one analyst
+_MOST_RECORDS = 500
+_MOST_CHARGES = 20_000
+_LATEST_RECORDS = (
+    sa.select(LOG)
+    .where(LOG.c.dataset == sa.bindparam("dataset"), LOG.c.action == sa.bindparam("action"))
+    .order_by(LOG.c.id.desc())
+    .limit(_MOST_RECORDS)
+)
+_LATEST_CHARGES = (
+    sa.select(ENTRIES.c.time, ENTRIES.c.analyst, ENTRIES.c.charge_units)
+    .where(ENTRIES.c.dataset == sa.bindparam("dataset"), ENTRIES.c.charge_units > 0)
+    .order_by(ENTRIES.c.id.desc())
+    .limit(_MOST_CHARGES)
+)
+
+
+@public("BudgetRequestLine", "id? analyst rho reason time")
+@dataclass(frozen=True)
+class BudgetRequest:
+    """An analyst's request for more budget that the curator has not answered yet."""
+
+    id: int | None
+    """None for an analyst, because ids count everybody's requests."""
+    analyst: str
+    rho: float
+    reason: str
+    time: datetime
+
+
+@public("UseLine", "day analyst rho", description="What one analyst was charged on one day, in UTC.")
+@dataclass(frozen=True)
+class DayOfUse:
+    """What one analyst was charged on one day, in UTC."""
+
+    day: str
+    analyst: str
+    rho: float
+
+
+class AnalystRecords:
+    """What the analysts of one ledger used, and what they ask for."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @damage_explained()
+    def use(self, dataset: str) -> list[DayOfUse]:
+        """Charges by day and analyst, oldest first; only the latest ones if the history is long."""
+        with self._store.reading() as connection:
+            known_limit(connection, dataset)
+            rows = connection.execute(_LATEST_CHARGES, {"dataset": dataset}).all()
+        units: Counter[tuple[str, str]] = Counter()
+        for row in rows:
+            units[row.time[:10], row.analyst] += row.charge_units
+        return [DayOfUse(day, name, rho_of_units(units[day, name])) for day, name in sorted(units)]
+
+    def ask(self, dataset: str, analyst: str, rho: float, reason: str) -> None:
+        """Records that an analyst asks for more. Raises if they have too many waiting requests."""
+        check_rho(rho)
+        check_reason(reason)
+        with self._store.recording() as connection:
+            known_limit(connection, dataset)
+            waiting = [
+                request for request in _waiting_requests(connection, dataset) if request.analyst == analyst
+            ]
+            if len(waiting) >= MOST_OPEN:
+                raise BadRequest(
+                    f"You already have {MOST_OPEN} requests waiting.",
+                    remedy="Wait until the curator answers.",
+                )
+            audit.append(connection, analyst, ASKED, dataset, {"rho": rho, "reason": reason})
+
+    def decline(self, dataset: str, request: int, reason: str, by: str) -> None:
+        """Records that the curator declined a request."""
+        check_reason(reason)
+        with self._store.recording() as connection:
+            known_limit(connection, dataset)
+            if all(waiting.id != request for waiting in _waiting_requests(connection, dataset)):
+                raise BadRequest(
+                    "There is no such request.", remedy="The curator may have answered it in the meantime."
+                )
+            audit.append(connection, by, DECLINED, dataset, {"request": request, "reason": reason})
+
+    def requests(self, dataset: str) -> list[BudgetRequest]:
+        """Waiting requests, the newest first; a later grant to the analyst answers them all."""
+        with self._store.reading() as connection:
+            known_limit(connection, dataset)
+            return _waiting_requests(connection, dataset)
+
+
+def unknown_allowance(dataset: str, analyst: str) -> BadRequest:
+    """The error for a top-up when the amount allowed by the server's configuration is not known."""
+    return BadRequest(
+        f"{analyst} has no grant on {dataset} yet, so there is no amount to add to. The default "
+        "allowance is in the server's configuration, which this command cannot see.",
+        remedy=f"Set the total that they may spend: dpxplain allow set {dataset} {analyst} --rho ...",
+    )
+
+
+@damage_explained()
+def _waiting_requests(connection: sa.Connection, dataset: str) -> list[BudgetRequest]:
+    requests, refusals = (_records_of(connection, dataset, action) for action in (ASKED, DECLINED))
+    grants = {name: latest_grant(connection, dataset, name) for name in {r.actor for r in requests}}
+    declined = {refusal.details.get("request") for refusal in refusals}
+    return [
+        BudgetRequest(record.id, record.actor, record.details["rho"], record.details["reason"], record.time)
+        for record in requests
+        for grant in [grants[record.actor]]
+        if record.id not in declined and (grant is None or datetime.fromisoformat(grant.time) < record.time)
+    ]
+
+
+def _records_of(connection: sa.Connection, dataset: str, action: str) -> list[AuditRecord]:
+    rows = connection.execute(_LATEST_RECORDS, {"dataset": dataset, "action": action})
+    return [audit.record_of(row) for row in rows]

@@ -1,4 +1,5 @@
-"""Requests that are being measured now ("flights"), so that an identical request in another process waits.
+"""Requests that are being measured now ("flights"), and charges that ended without a release. An identical
+request in another process waits for the flight.
 
 A flight is written with its charge and ends with its release, or with an `Ending` in the audit log. Its
 process sends heartbeats. After `SILENCE` without one the process counts as dead, and the process that notices
@@ -26,13 +27,12 @@ from dpxplain.ledger import audit
 from dpxplain.ledger.audit import known_limit
 from dpxplain.ledger.protocol import check_name, check_reason, damage_explained
 from dpxplain.ledger.store import Store
-from dpxplain.ledger.tables import ENTRIES, FLIGHTS, RELEASES, UNRELEASED
-from dpxplain.ledger.tables import LOG as RECORDS
+from dpxplain.ledger.tables import ENTRIES, FLIGHTS, LOG, RELEASES, UNRELEASED
 from dpxplain.model.charge import Ending
 
-# -- Single flight -----------------------------------------------------------------------------------------
+# -- Flights -----------------------------------------------------------------------------------------------
 
-LOG = logging.getLogger("dpxplain.ledger")
+LOGGER = logging.getLogger("dpxplain.ledger")
 SILENCE = timedelta(seconds=30)
 """A process without a heartbeat for this long counts as dead. Clocks must agree much better than this."""
 SECONDS_BETWEEN_HEARTBEATS = 5.0
@@ -59,15 +59,15 @@ _UNRELEASED_OF_REQUEST = (
 )
 _UNRELEASED_ENTRY = sa.select(UNRELEASED).where(UNRELEASED.c.entry == sa.bindparam("entry"))
 _EVENTS = (
-    sa.select(RECORDS.c.id, RECORDS.c.actor, RECORDS.c.action, RECORDS.c.details)
+    sa.select(LOG.c.id, LOG.c.actor, LOG.c.action, LOG.c.details)
     .where(
-        RECORDS.c.dataset == sa.bindparam("dataset"),
-        RECORDS.c.action.in_((audit.INTERRUPTED, audit.TAKEN_OVER, audit.CANCELLED)),
+        LOG.c.dataset == sa.bindparam("dataset"),
+        LOG.c.action.in_((audit.INTERRUPTED, audit.TAKEN_OVER, audit.CANCELLED)),
     )
-    .order_by(RECORDS.c.id)
+    .order_by(LOG.c.id)
 )
-_LAST_RECOVERY = sa.select(sa.func.max(RECORDS.c.id)).where(
-    RECORDS.c.dataset.is_(None), RECORDS.c.action.in_((audit.RESTORED, audit.LOSS_DECLARED))
+_LAST_RECOVERY = sa.select(sa.func.max(LOG.c.id)).where(
+    LOG.c.dataset.is_(None), LOG.c.action.in_((audit.RESTORED, audit.LOSS_DECLARED))
 )
 _OWN_RELEASE = (
     sa.select(ENTRIES.c.id)
@@ -180,7 +180,7 @@ class Flights:
         return flights
 
     def find_silent(self) -> None:
-        """Record that the processes of silent flights died, if there are any."""
+        """Records that the processes of silent flights died, if there are any."""
         with self._store.reading() as connection:
             flights = connection.execute(_ALL_FLIGHTS).all()
         if any(not may_follow(flight.heard) and not self._is_own(flight) for flight in flights):
@@ -201,7 +201,7 @@ class Flights:
             unchanged.append(FLIGHTS.c.heard == flight.heard)
         is_ended = connection.execute(sa.delete(FLIGHTS).where(*unchanged)).rowcount > 0
         if is_ended:
-            _record(connection, flight.dataset, flight.analyst, flight.entry, ending, flight.process)
+            _record_ending(connection, flight.dataset, flight.analyst, flight.entry, ending, flight.process)
         return is_ended
 
     def is_measured(self, request: dict[str, Any]) -> bool:
@@ -347,7 +347,7 @@ class Flights:
             return
         last = last_event(connection, charge.dataset, entry)
         if last is not None and (last.ending, last.process) == (Ending.DIED, self.process):
-            _record(connection, charge.dataset, charge.analyst, entry, ending, self.process)
+            _record_ending(connection, charge.dataset, charge.analyst, entry, ending, self.process)
 
     def check_own(self, connection: sa.Connection, dataset: str, entry: int) -> None:
         """Raises if this process may not release an entry whose flight is gone.
@@ -376,7 +376,7 @@ class Flights:
                     pass  # the ledger is busy or away; the next heartbeat may reach it
                 except Exception as error:
                     # The error's text is left out: a driver's message may quote what was sent.
-                    LOG.error("A heartbeat failed: %s", type(error).__name__)
+                    LOGGER.error("A heartbeat failed: %s", type(error).__name__)
         finally:  # however this thread ends, the next flight starts another
             with self._changed:
                 if self._heart is threading.current_thread():
@@ -425,11 +425,13 @@ def put_back() -> LedgerBehind:
 def end_all_flights(connection: sa.Connection) -> None:
     """Ends all flights, because another process may have taken over and released one in the lost records."""
     for flight in connection.execute(_ALL_FLIGHTS).all():
-        _record(connection, flight.dataset, flight.analyst, flight.entry, Ending.LEDGER_LOST, flight.process)
+        _record_ending(
+            connection, flight.dataset, flight.analyst, flight.entry, Ending.LEDGER_LOST, flight.process
+        )
     connection.execute(sa.delete(FLIGHTS))
 
 
-def _record(
+def _record_ending(
     connection: sa.Connection, dataset: str, analyst: str, entry: int, ending: Ending, process: str
 ) -> None:
     """Records in the audit log how an entry ended."""
@@ -449,12 +451,12 @@ def _is_alive(heard: str) -> bool:
     return abs(datetime.now(UTC) - datetime.fromisoformat(heard)) < SILENCE
 
 
-# -- Failed charges ----------------------------------------------------------------------------------------
+# -- Failures ----------------------------------------------------------------------------------------------
 #
-# Charges of analysts that ended without a release, and the curator's decisions to forgive them.
+# Failed charges are counted for each analyst, until the curator forgives them.
 
 # Statements are built once: SQLAlchemy takes longer to build one than SQLite to run it.
-_UNRELEASED = (
+_UNRELEASED_OF_DATASET = (
     sa.select(UNRELEASED.c.entry.label("id"), FLIGHTS.c.heard, FLIGHTS.c.process)
     .outerjoin(FLIGHTS, FLIGHTS.c.entry == UNRELEASED.c.entry)
     .where(UNRELEASED.c.dataset == sa.bindparam("dataset"), UNRELEASED.c.analyst == sa.bindparam("analyst"))
@@ -462,12 +464,12 @@ _UNRELEASED = (
 )
 _FORGIVEN = "failures forgiven"
 _FORGIVENESS = (
-    sa.select(RECORDS.c.id, RECORDS.c.details)
-    .where(RECORDS.c.dataset == sa.bindparam("dataset"), RECORDS.c.action == _FORGIVEN)
-    .order_by(RECORDS.c.id.desc())
+    sa.select(LOG.c.id, LOG.c.details)
+    .where(LOG.c.dataset == sa.bindparam("dataset"), LOG.c.action == _FORGIVEN)
+    .order_by(LOG.c.id.desc())
 )
-_EVERY_CANCELLATION = sa.select(RECORDS.c.details).where(
-    RECORDS.c.dataset == sa.bindparam("dataset"), RECORDS.c.action == audit.CANCELLED
+_EVERY_CANCELLATION = sa.select(LOG.c.details).where(
+    LOG.c.dataset == sa.bindparam("dataset"), LOG.c.action == audit.CANCELLED
 )
 
 
@@ -486,12 +488,12 @@ class Failures:
         self._flights = flights
 
     def record_cancellation(self, dataset: str, analyst: str, entry: int) -> None:
-        """Record that the analyst asked to cancel a charged request."""
+        """Records that the analyst asked to cancel a charged request."""
         with self._store.recording() as connection:
             audit.append(connection, analyst, audit.CANCELLED, dataset, {"entry": entry})
 
     def find_interrupted(self) -> None:
-        """Record which processes died while they measured, if any did."""
+        """Records which processes died while they measured, if any did."""
         self._flights.find_silent()
 
     @damage_explained()
@@ -509,11 +511,11 @@ class Failures:
         """
         parameters = {"dataset": dataset, "analyst": analyst}
         with self._store.reading() as connection:
-            rows = connection.execute(_UNRELEASED, parameters).all()
+            rows = connection.execute(_UNRELEASED_OF_DATASET, parameters).all()
             own_events = [event for event in events(connection, dataset) if event.analyst == analyst]
             if not rows and not own_events:  # nearly always
                 return Counter()
-            forgiven, up_to = _forgiven(connection, dataset, analyst)
+            forgiven, up_to = _last_forgiveness(connection, dataset, analyst)
         attempts = _Attempts(own_events)
         failures = attempts.failures(since=forgiven)
         for row in rows:
@@ -601,7 +603,7 @@ class _Attempts:
         return failures
 
 
-def _forgiven(connection: sa.Connection, dataset: str, analyst: str) -> tuple[int, int]:
+def _last_forgiveness(connection: sa.Connection, dataset: str, analyst: str) -> tuple[int, int]:
     """The record that last forgave the analyst, and the newest entry at that time; zeros if there is none."""
     for record in connection.execute(_FORGIVENESS, {"dataset": dataset}):
         details = audit.parsed(record.details)

@@ -1,4 +1,5 @@
-"""Transactions on the ledger's database, SQLite or PostgreSQL, and its errors as sentences.
+"""Transactions on the ledger's database, SQLite or PostgreSQL, its errors as sentences, and the upgrade of
+ledgers of an earlier release.
 
 A writing transaction holds an exclusive lock from its first statement on, so what it checks is still true
 when it commits, and the audit log has one order.
@@ -25,7 +26,7 @@ from dpxplain.ledger.anchor_guard import AnchorGuard, Mark
 from dpxplain.ledger.protocol import damaged
 from dpxplain.ledger.tables import METADATA, create_refusal, create_triggers, set_index_conditions
 
-# -- Store -------------------------------------------------------------------------------------------------
+# -- Transactions ------------------------------------------------------------------------------------------
 
 BUSY_SECONDS = 60.0
 """How long a command waits for other writers before it gives up; a server's requests wait less."""
@@ -260,9 +261,7 @@ def _dispose(engines: Iterable[sa.Engine], process: int) -> None:
         engine.dispose(close=os.getpid() == process)
 
 
-# -- Migrations --------------------------------------------------------------------------------------------
-#
-# Creates the tables of a ledger, and upgrades a ledger of an earlier release, in SQLite and in PostgreSQL.
+# -- Creation and upgrades ---------------------------------------------------------------------------------
 #
 # The format is stored in the database. All missing steps run in one transaction that holds the writers' lock,
 # and each writes a record to the audit log. A ledger of a newer format is refused, and so is a ledger that is
@@ -321,7 +320,7 @@ def migrate(store: Store) -> None:
 
 
 def create_all(connection: sa.Connection) -> None:
-    """Create the tables and their triggers, within the caller's transaction."""
+    """Creates the tables and their triggers, within the caller's transaction."""
     set_index_conditions(connection)
     for statement in _create_statements(connection.dialect):
         connection.exec_driver_sql(statement)

@@ -309,13 +309,13 @@ AND tgenabled IN ('O', 'A') AND prosrc = :body
 
 
 def create_refusal(connection: sa.Connection) -> None:
-    """Create the function that PostgreSQL's triggers call."""
+    """Creates the function that PostgreSQL's triggers call."""
     if connection.dialect.name != "sqlite":
         connection.exec_driver_sql(_POSTGRES_REFUSAL)
 
 
 def create_triggers(connection: sa.Connection) -> None:
-    """Create the triggers of all append-only tables."""
+    """Creates the triggers of all append-only tables."""
     for table in APPEND_ONLY:
         if connection.dialect.name == "sqlite":
             triggers = [_sqlite_trigger(table, event) for event in _EVENTS]
@@ -368,7 +368,7 @@ def _sqlite_trigger(table: sa.Table, event: str) -> str:
 
 # -- Account totals ----------------------------------------------------------------------------------------
 #
-# Running figures of each account on a data set: the cost of Gaussian noise, and the last entry's number.
+# The cost of Gaussian noise and the last entry's number, for each account on a data set.
 #
 # Both can be computed from the entries; they are stored so that no request reads a whole history. A charge
 # for lost records has no number. Its row serves as its number, and the numbers of every account continue
@@ -425,7 +425,7 @@ def account_of(analyst: str, charge: int) -> str:
 
 
 def count_entry(connection: sa.Connection, dataset: str, analyst: str, charge: int, gaussian: int) -> int:
-    """Add an entry to its account and to the data set's; returns its number. Needs the writers' lock."""
+    """Adds an entry to its account and to the data set's; returns its number. Needs the writers' lock."""
     account = account_of(analyst, charge)
     key = {"of_dataset": dataset, "of_analyst": account}
     last = connection.execute(_LAST_NUMBER, key).scalar_one_or_none()

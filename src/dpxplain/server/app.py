@@ -1,4 +1,4 @@
-"""The ASGI application, its configuration for uvicorn, and running it."""
+"""The ASGI application, the limits on its connections, and running it under Uvicorn."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from dpxplain.server.context import Server
 from dpxplain.server.registry import check_folders
 from dpxplain.server.routes import admin, curate, explain, login, page, probes, queries
 
-# -- App ---------------------------------------------------------------------------------------------------
+# -- Application -------------------------------------------------------------------------------------------
 #
-# The ASGI application. A request passes security headers, access log, body limit and authentication, in
-# this order, before its route.
+# A request passes security headers, access log, body limit and authentication, in this order, before its
+# route.
 
 DESCRIPTION = """Differentially private answers that explain themselves.
 
@@ -113,9 +113,8 @@ def create_app(config: Config, ledger: SQLLedger | None = None) -> FastAPI:
 
 # -- Connections -------------------------------------------------------------------------------------------
 #
-# Limits connections of clients that send without end, too slowly or not at all, or do not read the response.
-#
-# Uvicorn limits none of these: a request's head may have any length, and it waits for a client without end.
+# Uvicorn limits none of these: a request's head may have any length, and it waits for a client without end,
+# whether the client sends too slowly, not at all, or does not read the response.
 
 MOST_HEAD_BYTES = 64_000
 SECONDS_BETWEEN_LOOKS = 30.0
@@ -182,10 +181,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._next_look = self.loop.call_later(SECONDS_BETWEEN_LOOKS, self._look)
 
 
-# -- Run ---------------------------------------------------------------------------------------------------
-#
-# Runs the server under Uvicorn: checks its certificate, announces its address, and shuts it down without
-# losing a release.
+# -- Running -----------------------------------------------------------------------------------------------
 
 LOG = logging.getLogger("dpxplain.server")
 GRACE_SECONDS = 15

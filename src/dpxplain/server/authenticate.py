@@ -1,4 +1,5 @@
-"""Middleware that checks Host, caller, Origin and rate limits before any route runs.
+"""ASGI middleware around every route: security headers, the access log, the limit on body size, and the
+checks of Host, caller, Origin and rate limits.
 
 Closed by default: under /api/ only the addresses in `PUBLIC` work without a credential, and each route
 declares the role that it needs.
@@ -32,9 +33,7 @@ from dpxplain.server.metrics import LedgerHealth, Metrics
 from dpxplain.server.oidc import Authenticator, Caller
 from dpxplain.server.problems import LOG, NONE, Problem, Refusal, ledger_unavailable, respond, too_large
 
-# -- Middleware --------------------------------------------------------------------------------------------
-#
-# ASGI middleware around every route: security headers, the access log and the limit on body size.
+# -- Headers, log and body size ----------------------------------------------------------------------------
 
 API = "/api/"
 PREFIX = f"{API}v1"
@@ -190,7 +189,7 @@ def address_of(scope: Scope) -> str:
     return host
 
 
-# -- Authenticate ------------------------------------------------------------------------------------------
+# -- Authentication ----------------------------------------------------------------------------------------
 
 PUBLIC = frozenset(
     {
@@ -203,7 +202,7 @@ PUBLIC = frozenset(
     }
 )
 _SAME_FOR_EVERYBODY = (f"{PREFIX}/health", f"{PREFIX}/ready", f"{PREFIX}/openapi.json", f"{PREFIX}/docs")
-_READING = ("GET", "HEAD", "OPTIONS")
+_READING_METHODS = ("GET", "HEAD", "OPTIONS")
 _MOST_VERIFIED = 4_096
 _SIGN_IN = ("POST", f"{PREFIX}/session")
 _METRICS = f"{PREFIX}/metrics"
@@ -272,7 +271,7 @@ class Authentication:
         scope["state"]["caller"] = caller
         check_rate(self._rates.callers, caller.id)
         if caller.by_cookie and not public:
-            self._check_origin(headers, required=method not in _READING)
+            self._check_origin(headers, required=method not in _READING_METHODS)
 
     async def _identify(
         self, scope: Scope, headers: Headers, address: str, *, public: bool, for_metrics: bool = False

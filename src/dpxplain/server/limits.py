@@ -37,10 +37,9 @@ from dpxplain.server.problems import too_many, too_many_failures
 if TYPE_CHECKING:
     from dpxplain.ledger.jobs import Processes
 
-
 # -- Rate limits -------------------------------------------------------------------------------------------
 #
-# Rate limits: token buckets per caller, per address and per person who signs in.
+# Token buckets per caller, per address and per person who signs in.
 #
 # If several processes share a ledger, each takes an equal share of every limit. So together they keep the
 # limit, and a free request need not access the ledger. A caller who reaches only one process gets only its
@@ -165,9 +164,7 @@ def check_rate(buckets: Buckets, key: str) -> None:
         raise too_many(seconds)
 
 
-# -- Size limits -------------------------------------------------------------------------------------------
-#
-# Limits on the declared size of requests, checked before the charge, and on failures after it.
+# -- Size limits and failures ------------------------------------------------------------------------------
 #
 # A charged request that runs out of memory or time reveals a fact about the data without noise. So a request
 # whose declared size could need too much is refused before its charge, and an analyst may have only a few

@@ -1,6 +1,5 @@
-"""Metrics for operators, in Prometheus' format. They hold nothing private: no query, analyst's name or value.
-
-They stay readable while the ledger is away: figures from the ledger are then the last known ones.
+"""For operators: the health of the ledger, the readiness probe, and metrics in Prometheus' format. They hold
+nothing private: no query, analyst's name or value.
 """
 
 from __future__ import annotations
@@ -21,9 +20,7 @@ from dpxplain.phases.concurrency import TimeLimited
 from dpxplain.server.pool import JobRunner, Pool
 from dpxplain.server.registry import Registry
 
-# -- Health ------------------------------------------------------------------------------------------------
-#
-# The health of the server: whether the ledger's transactions succeed, and the readiness probe.
+# -- Health and readiness ----------------------------------------------------------------------------------
 #
 # Errors of the ledger are counted. An outage is logged twice, when it begins and when it is over. The probe
 # says within a short time whether the ledger can be written and the data sets are served. Anybody may call
@@ -109,7 +106,7 @@ class Readiness:
         """The outcome of each check: "ok", "partly" or "failed"."""
         with self._lock:  # a probe that arrives meanwhile gets the same result
             if time.monotonic() >= self._valid_until:
-                self._results = {name: _outcome(check) for name, check in self._checks.items()}
+                self._results = {name: _check_outcome(check) for name, check in self._checks.items()}
                 self._valid_until = time.monotonic() + _KEPT_SECONDS
             return dict(self._results)
 
@@ -129,7 +126,7 @@ class Readiness:
         return PARTLY if any(served) else FAILED
 
 
-def _outcome(check: TimeLimited[str]) -> str:
+def _check_outcome(check: TimeLimited[str]) -> str:
     try:
         return check(SECONDS_PER_CHECK)
     except Exception:  # a timeout, or an error of the ledger, which LedgerHealth logs and counts
@@ -137,10 +134,12 @@ def _outcome(check: TimeLimited[str]) -> str:
 
 
 # -- Metrics -----------------------------------------------------------------------------------------------
+#
+# They stay readable while the ledger is away: figures from the ledger are then the last known ones.
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS_FOR_FIGURES = 1.0
-_STEPS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_BUCKETS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
 class Metrics:
@@ -161,7 +160,7 @@ class Metrics:
         )  # fmt: skip
         self.seconds = Histogram(
             "dpxplain_request_seconds", "Time to the end of the response.", ["method", "route"],
-            buckets=_STEPS, registry=self._registry,
+            buckets=_BUCKETS, registry=self._registry,
         )  # fmt: skip
         self.refusals = Counter(
             "dpxplain_refusals", "Requests refused, by status.", ["status"], registry=self._registry

@@ -1,8 +1,4 @@
-"""Bearer tokens of an OpenID Connect issuer, verified against its published keys.
-
-Only asymmetric signatures of the allowed kinds count, so a token signed with `none`, or with a public key
-used as a shared secret, is refused before its claims are read.
-"""
+"""Identifies the caller by our bearer token, an OIDC issuer's, a session cookie or a single user's key."""
 
 from __future__ import annotations
 
@@ -33,16 +29,20 @@ from dpxplain.server.problems import FORM, NONE, SESSION, TOKEN, Refusal
 if TYPE_CHECKING:
     from dpxplain.ledger.credentials import BrowserSessions, Tokens
 
-
-# -- Oidc --------------------------------------------------------------------------------------------------
+# -- Issuer's tokens ---------------------------------------------------------------------------------------
+#
+# Verified against the published keys of an OpenID Connect issuer.
+#
+# Only asymmetric signatures of the allowed kinds count, so a token signed with `none`, or with a public key
+# used as a shared secret, is refused before its claims are read.
 
 LOG = logging.getLogger("dpxplain.server")
 _KEPT_SECONDS = 600.0  # after this, keys are fetched again; they are trusted ten times as long
 _BETWEEN_FETCHES = 10.0  # seconds, also when tokens name unknown keys
 _FETCH_SECONDS = 3.0
-_MOST_BYTES = 1_000_000
+_MOST_DOCUMENT_BYTES = 1_000_000
 _LEEWAY_SECONDS = 30
-_KINDS = {"RS256": "RSA", "ES256": "EC"}
+_KEY_TYPES = {"RS256": "RSA", "ES256": "EC"}
 _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (jwt.ExpiredSignatureError, "expiry"),
     (jwt.ImmatureSignatureError, "not_yet"),
@@ -92,7 +92,7 @@ class Issuer:
         key = self._key(header.get("kid"))
         if key is None:
             return Refusal(self._reason_without_key(token))
-        if key.key_type != _KINDS[kind]:
+        if key.key_type != _KEY_TYPES[kind]:
             return Refusal("algorithm")
         claims = jwt.decode(
             token,
@@ -162,7 +162,7 @@ class Issuer:
         keys = {}
         for key in published if isinstance(published, list) else []:
             try:
-                if key.get("kty") in _KINDS.values() and key.get("use", "sig") == "sig" and "kid" in key:
+                if key.get("kty") in _KEY_TYPES.values() and key.get("use", "sig") == "sig" and "kid" in key:
                     keys[str(key["kid"])] = jwt.PyJWK(key, algorithm=key.get("alg"))
             except (jwt.PyJWTError, ValueError, TypeError, AttributeError):
                 continue  # an unknown kind of key
@@ -205,20 +205,18 @@ async def _fetch_document(address: str) -> dict[str, Any]:
         content = bytearray()
         async for part in response.aiter_bytes():
             content += part
-            if len(content) > _MOST_BYTES:
+            if len(content) > _MOST_DOCUMENT_BYTES:
                 raise ValueError
     document: dict[str, Any] = json.loads(content)
     return document
 
 
-# -- Identity ----------------------------------------------------------------------------------------------
-#
-# Identifies the caller by our bearer token, an OIDC issuer's, a session cookie or a single user's key.
+# -- Callers -----------------------------------------------------------------------------------------------
 #
 # The header Authorization takes precedence: with a wrong bearer token, a valid cookie does not count.
 
 CURATOR = "curator"
-_MOST_CHARACTERS = 8_000
+_MOST_TOKEN_CHARACTERS = 8_000
 _MOST_COOKIES = 64_000  # characters, for all applications on this host
 _LONGEST_NAME = 200
 _THREADS, _ISSUER_THREADS = 16, 8
@@ -341,7 +339,7 @@ class Authenticator:
 
     def bearer(self, text: str) -> Caller | Refusal:
         """The caller whom a bearer token stands for."""
-        if not 0 < len(text) <= _MOST_CHARACTERS:
+        if not 0 < len(text) <= _MOST_TOKEN_CHARACTERS:
             return FORM
         if self._tokens is None:
             return Caller("", CURATOR, "local") if self.is_key(text) else TOKEN

@@ -1,4 +1,5 @@
-"""The thread pool in which data is read: bounded in threads, queue and time, and fair between callers.
+"""The thread pool in which data is read, bounded in threads, queue and time, and fair between callers; and
+jobs, which outlive their request.
 
 How long a task takes may depend on the data. So its end is delayed to one of a public series of times:
 multiples of `pad_seconds`, or else a geometric series with the ratio `pad_ratio`. The task keeps its thread
@@ -43,8 +44,7 @@ if TYPE_CHECKING:
     from dpxplain.ledger.jobs import Jobs
     from dpxplain.ledger.single_flight import Failures
 
-
-# -- Pool --------------------------------------------------------------------------------------------------
+# -- Tasks and threads -------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 RETRY_SECONDS = 5
@@ -399,20 +399,19 @@ class Workers:
                 self._changed.wait()
 
 
-# -- Job runner --------------------------------------------------------------------------------------------
+# -- Jobs --------------------------------------------------------------------------------------------------
 #
-# Jobs: work that outlives its request, and can be awaited and cancelled through any server process.
+# A job can be awaited and cancelled through any server process.
 #
 # The ledger has each job's state, and the release of its entry is its result. If a job finished in another
 # process, its result is rebuilt from the stored release, which is free.
 
 Payload = dict[str, Any]
 FINISHED = ("done", "failed", "cancelled", "lost")
-# In seconds:
-_BETWEEN_CHECKS = 0.5  # until another process's request to cancel is noticed
-_BETWEEN_HEARTBEATS = 10.0  # after a minute without, the ledger considers a job lost
-_BETWEEN_PRUNINGS = 3600.0
-_BETWEEN_POLLS = 0.25  # of a job that runs in another process
+_SECONDS_BETWEEN_JOB_CHECKS = 0.5  # until another process's request to cancel is noticed
+_SECONDS_BETWEEN_HEARTBEATS = 10.0  # after a minute without, the ledger considers a job lost
+_SECONDS_BETWEEN_PRUNINGS = 3600.0
+_SECONDS_BETWEEN_POLLS = 0.25  # of a job that runs in another process
 _MOST_RESULTS, _MOST_ROWS = 64, 50_000
 _WORKING = "Working"  # the stage until a phase reports one; in the ledger, always if times are padded
 
@@ -509,7 +508,7 @@ class JobRunner:
             left = deadline - time.monotonic()
             if left <= 0:
                 return
-            await asyncio.sleep(min(_BETWEEN_POLLS, left))
+            await asyncio.sleep(min(_SECONDS_BETWEEN_POLLS, left))
 
     @property
     def unfinished(self) -> dict[str, int]:
@@ -565,12 +564,12 @@ class JobRunner:
 
     def _watch(self) -> None:
         """Sends heartbeats, stores states that are not stored yet, and cancels if another process asks."""
-        last_heartbeat, last_pruning = time.monotonic(), -_BETWEEN_PRUNINGS
-        while not self._closed.wait(_BETWEEN_CHECKS):
-            is_heartbeat_due = time.monotonic() - last_heartbeat > _BETWEEN_HEARTBEATS
+        last_heartbeat, last_pruning = time.monotonic(), -_SECONDS_BETWEEN_PRUNINGS
+        while not self._closed.wait(_SECONDS_BETWEEN_JOB_CHECKS):
+            is_heartbeat_due = time.monotonic() - last_heartbeat > _SECONDS_BETWEEN_HEARTBEATS
             if is_heartbeat_due:
                 last_heartbeat = time.monotonic()
-            if time.monotonic() - last_pruning > _BETWEEN_PRUNINGS:
+            if time.monotonic() - last_pruning > _SECONDS_BETWEEN_PRUNINGS:
                 last_pruning = time.monotonic()
                 with suppress(Exception):
                     self._jobs.prune()

@@ -257,7 +257,7 @@ def as_problem(error: BaseException) -> Problem:
     if isinstance(error, LedgerUnavailable):  # logged by LedgerHealth, once for an outage
         return ledger_unavailable(may_pass=error.may_pass)
     if isinstance(error, DPXPlainError):
-        status = _status(error)
+        status = _http_status(error)
         if status is not None:
             problem = Problem(status, "", "")
             problem.shape = error.to_dict()
@@ -295,7 +295,7 @@ def install(app: FastAPI, methods: Callable[[dict[str, Any], str], str]) -> None
     app.add_exception_handler(RequestValidationError, handle_invalid_request)
 
 
-def _status(error: DPXPlainError) -> int | None:
+def _http_status(error: DPXPlainError) -> int | None:
     if isinstance(error, BudgetExhausted | DataChanged | LedgerBehind):
         return 409
     if isinstance(error, CuratorOnly):
@@ -342,26 +342,32 @@ def _validation_message(errors: Sequence[Any]) -> str:
     return f"In the request: {'; '.join(mistakes)}."
 
 
-_NAME = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
-_PATH = rf"{_NAME}(?:[ \t]*\.[ \t]*{_NAME})*"
-_HEADER_OR_KEY = re.compile(rf"[ \t]*(?:\[\[?[ \t]*(?P<table>{_PATH})[ \t]*\]|(?P<key>{_PATH})[ \t]*=)")
-_UNREADABLE = "cannot be read here; a quote or bracket may be missing, or a key may be given twice"
+# -- Positions in a schema ---------------------------------------------------------------------------------
+
+_KEY_NAME = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
+_KEY_PATH = rf"{_KEY_NAME}(?:[ \t]*\.[ \t]*{_KEY_NAME})*"
+_HEADER_OR_KEY = re.compile(
+    rf"[ \t]*(?:\[\[?[ \t]*(?P<table>{_KEY_PATH})[ \t]*\]|(?P<key>{_KEY_PATH})[ \t]*=)"
+)
+_TOML_UNREADABLE = "cannot be read here; a quote or bracket may be missing, or a key may be given twice"
 
 
 def schema_problems(text: str, error: SchemaError) -> list[SchemaProblem]:
     """One problem per refused key, or one at the place where the text stops being TOML."""
     if error.place is not None:
-        return [SchemaProblem(key="TOML", message=_UNREADABLE, position=_rest_of_line(text, *error.place))]
+        return [
+            SchemaProblem(key="TOML", message=_TOML_UNREADABLE, position=_rest_of_line(text, *error.place))
+        ]
     positions = key_positions(text) if error.mistakes else {}
     return [
-        SchemaProblem(key=key, message=message, position=_nearest(positions, key))
+        SchemaProblem(key=key, message=message, position=_nearest_position(positions, key))
         for key, message in error.mistakes
     ]
 
 
 def key_position(text: str, key: str) -> Position | None:
     """Where a key of the schema is declared, or the innermost table around it."""
-    return _nearest(key_positions(text), key)
+    return _nearest_position(key_positions(text), key)
 
 
 def key_positions(text: str) -> dict[str, Position]:
@@ -375,12 +381,12 @@ def key_positions(text: str) -> dict[str, Position]:
     table: list[str] = []
     line_start = 0
     for line, content in enumerate(text.split("\n"), start=1):
-        position = _marked(content, line, line_start, 1)
+        position = _line_position(content, line, line_start, 1)
         line_start += len(content) + 1
         match = _HEADER_OR_KEY.match(content)
         if match is None:
             continue
-        names = [name.strip("\"'") for name in re.findall(_NAME, match["table"] or match["key"])]
+        names = [name.strip("\"'") for name in re.findall(_KEY_NAME, match["table"] or match["key"])]
         if match["table"]:
             table = path = names
         else:
@@ -390,7 +396,7 @@ def key_positions(text: str) -> dict[str, Position]:
     return positions
 
 
-def _nearest(positions: dict[str, Position], key: str) -> Position | None:
+def _nearest_position(positions: dict[str, Position], key: str) -> Position | None:
     """The position of a key, or of the innermost table around a missing one."""
     while key and key not in positions:
         key = key.rpartition(".")[0]
@@ -402,26 +408,26 @@ def _rest_of_line(text: str, line: int, column: int) -> Position:
     lines = text.split("\n")
     line = min(line, len(lines))
     content = lines[line - 1]
-    return _marked(content, line, sum(len(other) + 1 for other in lines[: line - 1]), column)
+    return _line_position(content, line, sum(len(other) + 1 for other in lines[: line - 1]), column)
 
 
-def _marked(content: str, line: int, line_start: int, column: int) -> Position:
+def _line_position(content: str, line: int, line_start: int, column: int) -> Position:
     indent = len(content) - len(content.lstrip())
     end = len(content.rstrip())
     first = max(column - 1, indent) if column - 1 < end else min(indent, end)
     return Position(line=line, column=first + 1, start=line_start + first, end=line_start + end)
 
 
-# -- Refusals ----------------------------------------------------------------------------------------------
+# -- Refused credentials -----------------------------------------------------------------------------------
 #
-# Why a credential was refused: a reason code for the log and the metrics, and a sentence for the caller.
+# A reason code for the log and the metrics, and a sentence for the caller.
 #
 # For tokens of our own all reasons share one sentence, so that a caller cannot learn which tokens exist.
 # For an issuer's token the sentence gives the reason, which tells its holder nothing new.
 
 _ISSUER_RETRY_SECONDS = 10
 _NEW_TOKEN = "Get a new token where your organisation signs you in."
-_TELL = "Tell the curator. The server's log has the reason."
+_TELL_CURATOR = "Tell the curator. The server's log has the reason."
 
 
 class Refusal(NamedTuple):
@@ -436,28 +442,32 @@ class Refusal(NamedTuple):
                 503,
                 "issuer_unavailable",
                 "The server cannot check your token: it cannot fetch the OIDC issuer's keys at the moment.",
-                f"Try again in {seconds} seconds. If it still fails, {_TELL[0].lower()}{_TELL[1:]}",
+                f"Try again in {seconds} seconds. If it still fails, "
+                f"{_TELL_CURATOR[0].lower()}{_TELL_CURATOR[1:]}",
                 headers={"Retry-After": str(seconds)},
             )
-        message, remedy = _SENTENCES.get(self.reason, _GENERAL)
+        message, remedy = _SENTENCES.get(self.reason, _GENERAL_SENTENCES)
         return Problem(401, "unauthorized", message, remedy, headers={"WWW-Authenticate": "Bearer"})
 
 
-_GENERAL = (
+_GENERAL_SENTENCES = (
     "This needs a valid token.",
     "Sign in, or send the header Authorization: Bearer TOKEN. The curator can give you a token.",
 )
 _SENTENCES = {
     "malformed": ("This token comes neither from this server nor from its OIDC issuer.", _NEW_TOKEN),
-    "kid": ("The token is signed with a key that the OIDC issuer does not publish.", f"{_NEW_TOKEN} {_TELL}"),
-    "algorithm": ("This server does not accept the token's kind of signature.", _TELL),
+    "kid": (
+        "The token is signed with a key that the OIDC issuer does not publish.",
+        f"{_NEW_TOKEN} {_TELL_CURATOR}",
+    ),
+    "algorithm": ("This server does not accept the token's kind of signature.", _TELL_CURATOR),
     "signature": ("The signature of the token is not valid.", _NEW_TOKEN),
     "expiry": ("The token of the OIDC issuer has expired.", _NEW_TOKEN),
-    "not_yet": ("The token of the OIDC issuer is not valid yet.", f"Try again in a minute. {_TELL}"),
-    "audience": ("The token was made for another application.", f"{_NEW_TOKEN} {_TELL}"),
+    "not_yet": ("The token of the OIDC issuer is not valid yet.", f"Try again in a minute. {_TELL_CURATOR}"),
+    "audience": ("The token was made for another application.", f"{_NEW_TOKEN} {_TELL_CURATOR}"),
     "issuer": ("This server does not trust the token's issuer.", _NEW_TOKEN),
-    "claim": ("The token lacks a name, an audience or an expiry time.", _TELL),
-    "name": ("This server cannot use the token's name as an account name.", _TELL),
+    "claim": ("The token lacks a name, an audience or an expiry time.", _TELL_CURATOR),
+    "name": ("This server cannot use the token's name as an account name.", _TELL_CURATOR),
     "role": (
         "The token is valid, but none of its roles may use this server.",
         "Ask your organisation, or the curator, for a role that may use it.",

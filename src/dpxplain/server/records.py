@@ -1,4 +1,6 @@
-"""Response bodies beside the shared payloads; the OpenAPI document is made from these types."""
+"""Response bodies beside the shared payloads, and the functions that fill those about precision and about
+data sets. The OpenAPI document is made from these types.
+"""
 
 from __future__ import annotations
 
@@ -44,18 +46,22 @@ from dpxplain.wire.shapes import (
 from dpxplain.words import numbers
 from dpxplain.words.numbers import number
 
-# -- Precision ---------------------------------------------------------------------------------------------
+# -- Precision before spending -----------------------------------------------------------------------------
 #
-# Precision before spending: the margin that each price buys, in the answer's own unit; how well that price
-# protects; and whether its noise would hide the difference in question.
-#
-# Everything is computed from declarations and releases.
+# The margin that each price buys, in the answer's own unit; how well that price protects; and whether its
+# noise would hide the difference in question. Everything is computed from declarations and releases.
 
 LIKELY_SHARE = 0.1  # of a declared range: averages of groups often differ by this much
 ENOUGH = 0.5  # of the gap: the largest error at a recommended price
-_MOST_TRIES = 12  # prices tried to find one that suffices
+_MOST_PRICES_TRIED = 12  # prices tried to find one that suffices
 
-_SCALE = ((0.5, "very strong"), (1.0, "strong"), (3.0, "moderate"), (10.0, "weak"), (math.inf, "very weak"))
+_PROTECTION_WORDS = (
+    (0.5, "very strong"),
+    (1.0, "strong"),
+    (3.0, "moderate"),
+    (10.0, "weak"),
+    (math.inf, "very weak"),
+)
 
 
 class Protection(TypedDict):
@@ -90,13 +96,13 @@ def protection(rho: float, delta: float) -> Protection:
     {'epsilon': '0.183', 'step': 5, 'word': 'very strong', 'odds': '50:50 becomes 55:45 at most'}
     """
     value = epsilon(rho, delta)
-    step = next(index for index, (most, _) in enumerate(_SCALE) if value <= most)
+    step = next(index for index, (most, _) in enumerate(_PROTECTION_WORDS) if value <= most)
     percent = min(100 / (1 + math.exp(-min(value, 50.0))), 99.9)
     odds = f"{math.ceil(percent)}:{100 - math.ceil(percent)}" if percent < 99 else "99:1 or more"
     return Protection(
         epsilon=numbers.at_most(value),
-        step=len(_SCALE) - step,
-        word=_SCALE[step][1],
+        step=len(_PROTECTION_WORDS) - step,
+        word=_PROTECTION_WORDS[step][1],
         odds=f"50:50 becomes {odds}{' at most' if percent < 99 else ''}",
     )
 
@@ -201,7 +207,7 @@ def _smallest_gap(preview: QueryPreview) -> float | None:
 
 def _sufficient_price(error: Callable[[float], float | None], rho: float, wanted: float) -> float | None:
     """A price, to two digits, at which the planner expects the wanted error or less; None if none is near."""
-    for _ in range(_MOST_TRIES):
+    for _ in range(_MOST_PRICES_TRIED):
         expected = error(rho)
         if expected is None or rho > LARGEST_RHO:
             return None
@@ -216,7 +222,7 @@ def _rounded_up(rho: float) -> float:
     return math.ceil(round(rho * power, 9)) / power
 
 
-# -- Response shapes ---------------------------------------------------------------------------------------
+# -- Response bodies ---------------------------------------------------------------------------------------
 
 
 class RecordResponse(JSONResponse):
@@ -518,9 +524,9 @@ class AuditPayload(TypedDict):
     records: list[AuditLine]
 
 
-# -- Catalog -----------------------------------------------------------------------------------------------
+# -- Description of a data set -----------------------------------------------------------------------------
 #
-# The public description of a data set: its declarations, and example questions.
+# Its declarations, which are public, and example questions.
 
 _FEW, _MANY = 2, 12  # an example is easy to read with a number of groups in this range
 
@@ -573,7 +579,7 @@ def columns(schema: Schema) -> list[ColumnPayload]:
         ColumnPayload(
             name=name,
             sql_name=sql_name(name),
-            kind=_kind(column),
+            kind=_column_kind(column),
             values=None if column.domain is None else [label(value) for value in column.domain],
             sql_values=None if column.domain is None else [_sql_value(value) for value in column.domain],
             bounds=list(column.bounds) if column.bounds is not None and column.is_summable else None,
@@ -591,7 +597,7 @@ def examples(schema: Schema) -> list[Example]:
         questions.append(
             _example(
                 "Why do married people earn more?",
-                _select("marital_status", "AVG(high_income)", schema),
+                _select_statement("marital_status", "AVG(high_income)", schema),
                 ["Married-civ-spouse", "Never-married"],
                 schema,
             )
@@ -600,12 +606,12 @@ def examples(schema: Schema) -> list[Example]:
     if grouping is None:
         return questions
     first_two = [label(value) for value in schema.domain(grouping)[:2]]
-    sql = _select(grouping, "COUNT(*)", schema)
+    sql = _select_statement(grouping, "COUNT(*)", schema)
     with suppress(QueryRefused):  # a column may be named COUNT(*)
         questions.append(_example(f"How many rows by {grouping}?", sql, first_two, schema))
     measured = next((n for n, c in schema.columns.items() if c.is_summable and n != grouping), None)
     if measured is not None:
-        sql = _select(grouping, f"AVG({sql_name(measured)})", schema)
+        sql = _select_statement(grouping, f"AVG({sql_name(measured)})", schema)
         with suppress(QueryRefused):
             questions.append(_example(f"Does {measured} differ by {grouping}?", sql, first_two, schema))
     return questions
@@ -615,7 +621,7 @@ def _example(title: str, sql: str, groups: list[str], schema: Schema) -> Example
     return Example(title=title, sql=sql, form=query_form(parse(sql, schema), schema), groups=groups)
 
 
-def _select(column: str, aggregate: str, schema: Schema) -> str:
+def _select_statement(column: str, aggregate: str, schema: Schema) -> str:
     name = sql_name(column)
     return f"SELECT {name}, {aggregate} FROM {sql_name(schema.table.name)} GROUP BY {name}"
 
@@ -639,7 +645,7 @@ def _bounds_text(column: Column) -> str | None:
     return " to ".join(map(str if column.is_temporal else number, column.bounds))
 
 
-def _kind(column: Column) -> Any:
+def _column_kind(column: Column) -> Any:
     if column.is_summable:
         return "numeric" if column.domain is None else "both"
     return "discrete"

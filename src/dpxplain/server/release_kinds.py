@@ -36,7 +36,8 @@ from dpxplain.wire.payloads import prepared_payload, preview_payload, quality_pa
 from dpxplain.wire.shapes import discovery_payload, history_line, query_form
 
 PlanAt = Callable[[float], Any]  # the plan of a request at another ρ
-_PRICE = ("rho", "epsilon", "relative", "ranks", "precision", "expected_key")  # fields for or from the price
+# The fields of a body that give the price or follow from it.
+_PRICE_FIELDS = ("rho", "epsilon", "relative", "ranks", "precision", "expected_key")
 
 
 @dataclass(frozen=True)
@@ -71,18 +72,22 @@ async def preview(kind: ReleaseKind, access: DatasetAccess, body: Any) -> Respon
                 joined = planned.schema.joined
                 payload["form"] = None if joined else query_form(planned.statement, planned.schema)
             if kind.margin is not None:
-                payload |= _comparison(kind, access, body, planned, priced.price.rho)
+                payload |= _price_comparison(kind, access, body, planned, priced.price.rho)
             return RecordResponse(payload)
 
     return await access.plan(price)
 
 
-def _comparison(kind: ReleaseKind, access: DatasetAccess, body: Any, planned: Any, rho: float) -> Payload:
+def _price_comparison(
+    kind: ReleaseKind, access: DatasetAccess, body: Any, planned: Any, rho: float
+) -> Payload:
     """What each price in the body would buy, how well ρ protects, and whether ρ is enough."""
     assert kind.margin is not None
 
     def plan_at(price: float) -> Any:
-        other_price = {name: None for name in _PRICE if name in type(body).model_fields} | {"rho": price}
+        other_price = {name: None for name in _PRICE_FIELDS if name in type(body).model_fields} | {
+            "rho": price
+        }
         return kind.plan(access, body.model_copy(update=other_price))
 
     plans = [(plan, plan.preview()) for plan in map(plan_at, body.prices)]

@@ -1,4 +1,6 @@
-"""Request bodies and parameters. Strict: unknown keys, NaN and infinity are refused, and never echoed."""
+"""Request bodies and parameters, and their translation into calls of a `Session`, whose results become
+payloads. Strict: unknown keys, NaN and infinity are refused, and never echoed.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ from dpxplain.wire.payloads import (
 )
 from dpxplain.wire.shapes import history_line
 
-# -- Bodies ------------------------------------------------------------------------------------------------
+# -- Bodies and parameters ---------------------------------------------------------------------------------
 
 LARGEST_ID = 2**53  # all JSON readers agree on integers up to this one
 LONGEST_WAIT = 60.0
@@ -109,9 +111,11 @@ Moment = Annotated[
 ]
 
 DatasetName = Annotated[str, Path(alias="dataset", max_length=200, description="The data set's name.")]
-_NUMBER = "The number of a line in the history: 3, or 3@ann for a line of ann's history."
-_ID = {"pattern": r"^[0-9]{1,16}(@.{0,600})?$", "max_length": 620}
-BeforeEntry = Annotated[str | None, Query(description="Only lines before the one with this number.", **_ID)]
+_NUMBER_MEANING = "The number of a line in the history: 3, or 3@ann for a line of ann's history."
+_ID_FORM = {"pattern": r"^[0-9]{1,16}(@.{0,600})?$", "max_length": 620}
+BeforeEntry = Annotated[
+    str | None, Query(description="Only lines before the one with this number.", **_ID_FORM)
+]
 FindQuery = Annotated[
     str,
     Query(
@@ -120,7 +124,7 @@ FindQuery = Annotated[
     ),
 ]
 PageSize = Annotated[int, Query(ge=1, le=500, description="The largest number of lines to return.")]
-EntryNumber = Annotated[str, Path(description=_NUMBER, **_ID)]
+EntryNumber = Annotated[str, Path(description=_NUMBER_MEANING, **_ID_FORM)]
 JobId = Annotated[
     str,
     Path(
@@ -416,13 +420,11 @@ class NewToken(Body):
     expires: Moment
 
 
-# -- Translate ---------------------------------------------------------------------------------------------
-#
-# Translates request bodies into calls of a `Session`, and its results into the payloads that are sent.
+# -- Calls and payloads ------------------------------------------------------------------------------------
 
 Payload = dict[str, Any]
 _MOST_DRAWN = 1_000  # groups in a chart that can be exported: as many as an image can hold
-_ORDERS: dict[ChartOrder, Callable[[AnswerRow], Any]] = {
+_SORT_KEYS: dict[ChartOrder, Callable[[AnswerRow], Any]] = {
     "high": lambda row: -row.estimate,
     "low": lambda row: row.estimate,
     "name": lambda row: _name_order(row.label),
@@ -557,7 +559,7 @@ def stored_report(session: Session, body: Report) -> str:
     if body.story:
         choice = FamilyChoice(body.family.attributes, None, body.family.exclude)
         story = question_of(session, body).plan_story(choice, confidence=body.explain_confidence).run()
-    return report(table, story, _ORDERS.get(body.order))
+    return report(table, story, _SORT_KEYS.get(body.order))
 
 
 def show_story(session: Session, story: Story, chart_width: int | None) -> Payload:
@@ -587,17 +589,17 @@ def show_answer(
     if chart_width is None:
         return payload
     if isinstance(answer, Answer):
-        rows = _ordered(answer, order)
+        rows = _ordered_rows(answer, order)
         payload["chart"] = answer_chart(answer, rows=rows, width=chart_width, most=_MOST_DRAWN)
     else:
         part = answer[order_of if order_of in answer.names else answer.names[0]]
-        groups = [row.group for row in _ordered(part, order)]
+        groups = [row.group for row in _ordered_rows(part, order)]
         payload["chart"] = answers_chart(answer, groups=groups, width=chart_width, most=_MOST_DRAWN)
     return payload
 
 
-def _ordered(answer: Answer, order: ChartOrder) -> Sequence[AnswerRow]:
-    return answer.rows if order == "given" else sorted(answer.rows, key=_ORDERS[order])
+def _ordered_rows(answer: Answer, order: ChartOrder) -> Sequence[AnswerRow]:
+    return answer.rows if order == "given" else sorted(answer.rows, key=_SORT_KEYS[order])
 
 
 def show_question(question: Question, chart_width: int | None) -> Payload:
