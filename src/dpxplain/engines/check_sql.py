@@ -15,9 +15,7 @@ from dpxplain.model.schema_fit import (
     NumberFigures,
     SourceFigures,
 )
-from dpxplain.sql.encoded_names import (
-    code_column,
-)
+from dpxplain.sql.encoded_names import code_column
 
 _MOST_TEXTS = 500  # undeclared values listed per column, the most frequent first
 

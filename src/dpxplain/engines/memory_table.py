@@ -6,16 +6,12 @@ import hashlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
-from dpxplain.model.confidential import ContentDigest
-
-if TYPE_CHECKING:
-    pass
-
 from dpxplain.engines.source_state import DIGESTING
+from dpxplain.model.confidential import ContentDigest
 
 _ROWS_AT_ONCE = 1 << 20
 

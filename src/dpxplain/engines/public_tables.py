@@ -9,14 +9,11 @@ from contextlib import closing
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpxplain.errors import SchemaError, SourceError
 from dpxplain.model.column import read_dates
 from dpxplain.model.schema import PublicRows, Schema
-
-if TYPE_CHECKING:
-    pass
 
 LARGEST_PUBLIC_TABLE = 100_000  # rows
 _WHOLE_NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})")  # 007 is a code, not a number

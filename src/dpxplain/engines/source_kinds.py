@@ -11,13 +11,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from dpxplain.errors import SourceError
-
-if TYPE_CHECKING:
-    pass
-
 
 FileKind = Literal["parquet", "csv", "json lines", "arrow", "duckdb"]
 

@@ -17,17 +17,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from dpxplain.engines.engine import DataSource, Recognised
+from dpxplain.engines.engine import DataSource, Engine, Recognised
+from dpxplain.engines.source_kinds import file_and_table, find_files
 from dpxplain.errors import DataChanged, SchemaError, SourceError
 from dpxplain.model.confidential import ContentDigest
 from dpxplain.model.schema import Schema
-
-if TYPE_CHECKING:
-    from dpxplain.engines.engine import Engine
-
-from dpxplain.engines.source_kinds import file_and_table, find_files
 
 _SETTLED_NS = 2_000_000_000  # a file changed so recently may change again within one clock tick
 DIGESTING = "dpxplain-digest"
