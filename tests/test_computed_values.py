@@ -20,6 +20,7 @@ from dpxplain.errors import ExplanationError, QueryRefused, QuestionError
 from dpxplain.model.contrast import Verdict
 from dpxplain.model.expression import Compared, Constant, Every, Measured, Operation, Some, evaluate
 from dpxplain.model.groups import Groups
+from dpxplain.model.public import as_json
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema
 from dpxplain.render.views import view_of
@@ -82,7 +83,7 @@ def test_a_ratio_to_an_empty_group_is_unbounded_and_still_a_number(owner: Sessio
     assert math.isfinite(row.estimate)
     assert math.isinf(row.interval[1])
     payload = answer_payload(asked(owner, RATE), owner.budget)
-    assert json.dumps(payload, allow_nan=False)
+    assert json.dumps(payload, allow_nan=False, default=as_json)
 
 
 def test_what_has_no_influence_says_so_and_names_what_has(owner: Session) -> None:
