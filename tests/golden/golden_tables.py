@@ -214,7 +214,8 @@ def told(sql: str = AVERAGE, why: tuple[Any, ...] = ("F", "M"), **options: Any) 
 
 
 def discovered(session: dpx.Session, column: str = "team", **options: Any) -> object:
-    return session.discover(column, **{"rho": 5.0} | options)
+    """A discovery whose noise rounds to nothing: values are counted, and get their noise, in any order."""
+    return session.discover(column, **{"rho": 100.0} | options)
 
 
 @dataclass(frozen=True)
@@ -376,7 +377,7 @@ REQUESTS: dict[str, Requests] = {
     "discover persons": Requests({"discover": discovered}, (unknown_team, persons)),
     "discover again": Requests(
         {
-            "nothing": lambda session: discovered(session, rho=0.005, delta=1e-7),
+            "nothing": lambda session: discovered(session, rho=0.0005, delta=1e-7),
             "values": lambda session: discovered(session, delta=1e-7),
         },
         (unknown_team,),
