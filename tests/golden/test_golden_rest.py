@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -171,9 +172,9 @@ STEPS: dict[str, Step] = {
 }
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with served(tmp_path_factory.mktemp("server")) as running:
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RunningServer]:
+    with served(tmp_path) as running:
         yield running
 
 
