@@ -20,6 +20,7 @@ from golden_tables import (
     SUM,
     Ask,
     Change,
+    Declarations,
     answer,
     discovered,
     explained,
@@ -396,12 +397,21 @@ def test_a_seeded_release_is_only_free_for_the_same_seed(tmp_path: Path) -> None
 # -- Joined tables and discovered values -------------------------------------------------------------------
 
 VISITS = "tables.visits"
+
+
+def swap_max_rows(declared: Declarations) -> None:
+    """As many rows of a person in the join, but other rows."""
+    own, of_visits = declared["privacy"], declared["tables"]["visits"]
+    own["max_rows"], of_visits["max_rows"] = of_visits["max_rows"], own["max_rows"]
+
+
 JOINED: dict[str, Change] = {
     "max_rows": putting(f"{VISITS}.max_rows", 5),
     "values": putting(f"{VISITS}.columns.ward.values", ["A", "B"]),
     "bounds": putting(f"{VISITS}.columns.cost.bounds", [0, 60]),
     "step": putting(f"{VISITS}.columns.cost.step", 2),
     "own max_rows": putting("privacy.max_rows", 2),
+    "both max_rows": swap_max_rows,
 }
 
 
