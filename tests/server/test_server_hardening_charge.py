@@ -329,7 +329,7 @@ from pathlib import Path
 from server_fixture import config_of
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.server import pool
-from dpxplain.server import run as running
+from dpxplain.server import app as running
 pool.CLOSING_SECONDS = 0.3
 running.GRACE_SECONDS = 1
 
