@@ -46,10 +46,16 @@ from dpxplain.privacy.calibration import (
     two_sided_quantile,
 )
 from dpxplain.privacy.mechanisms.noise import NoiseSource
-from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT, OneShotPlan, Selected, select_and_measure
-from dpxplain.privacy.mechanisms.ranking import LOWER_SHARE
+from dpxplain.privacy.mechanisms.ranking import (
+    DEFAULT_SPLIT,
+    LOWER_SHARE,
+    OneShotPlan,
+    Selected,
+    VectorPlan,
+    release_vector,
+    select_and_measure,
+)
 from dpxplain.privacy.mechanisms.samplers import FamilyScores
-from dpxplain.privacy.mechanisms.vector import VectorPlan, release_vector
 from dpxplain.privacy.sensitivity import SCORE_GRID, SCORE_SLACK, family_sensitivity, influence_sensitivity
 
 # -- Scored mechanisms -------------------------------------------------------------------------------------

@@ -19,8 +19,7 @@ from dpxplain.model.schema import AggregateKind, Schema
 from dpxplain.phases.assess import Assessment
 from dpxplain.phases.dataset import OpenDataset, Show, T
 from dpxplain.privacy.intervals import check_asked_confidence
-from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
-from dpxplain.privacy.mechanisms.ranking import LOWER_SHARE
+from dpxplain.privacy.mechanisms.ranking import DEFAULT_SPLIT, LOWER_SHARE
 from dpxplain.privacy.sensitivity import Neighbours
 
 LARGEST_LAYOUT = 400_000_000  # groups × predicates; fixed, as running out of memory may tell about data

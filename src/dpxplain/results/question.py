@@ -30,8 +30,7 @@ from dpxplain.phases.plan import (
 )
 from dpxplain.phases.prepare import Preparations, StoredPreparation
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_asked_confidence
-from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
-from dpxplain.privacy.mechanisms.ranking import LOWER_SHARE
+from dpxplain.privacy.mechanisms.ranking import DEFAULT_SPLIT, LOWER_SHARE
 from dpxplain.results.asked_question import AskedQuestion, explain_request, prepare_request
 from dpxplain.results.base import (
     USUAL_EXPLANATION,
