@@ -24,7 +24,8 @@ from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.calibration import LARGEST_SCALE
 from dpxplain.privacy.intervals import bin_number
-from dpxplain.privacy.measured_parts import (
+from dpxplain.privacy.mechanisms.noise import add_gaussian
+from dpxplain.privacy.sensitivity import (
     AskedColumn,
     CountPrecision,
     MeasuredBlock,
@@ -39,7 +40,6 @@ from dpxplain.privacy.measured_parts import (
     total_block,
     values_block,
 )
-from dpxplain.privacy.mechanisms.noise import add_gaussian
 
 # -- Shared measurement ------------------------------------------------------------------------------------
 #

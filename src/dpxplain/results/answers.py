@@ -28,8 +28,8 @@ from dpxplain.phases.assess import Assessment
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_marginals import TYPICAL_ROWS
 from dpxplain.phases.measure import read_quality
-from dpxplain.privacy.formula_intervals import DEFAULT_FORMULA_METHOD
-from dpxplain.privacy.formula_intervals import METHODS as FORMULA_METHODS
+from dpxplain.privacy.formulas import DEFAULT_FORMULA_METHOD
+from dpxplain.privacy.formulas import METHODS as FORMULA_METHODS
 from dpxplain.privacy.intervals import DEFAULT_METHOD, METHODS, Interval
 from dpxplain.results.answer import Answer
 from dpxplain.results.asked_question import query_request

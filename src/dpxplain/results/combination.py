@@ -41,8 +41,18 @@ from dpxplain.model.query import VARIANCES, Query, Statement
 from dpxplain.model.release import AnswerRelease, Noise
 from dpxplain.model.schema import Schema
 from dpxplain.phases.assess import group_estimates, noisy_mean
-from dpxplain.privacy.formula_intervals import DEFAULT_FORMULA_METHOD, check_method, estimate, interval
-from dpxplain.privacy.formulas import Atom, NoisyFormula, NoisyImage, NoisyPart, NoisyValue, leaves
+from dpxplain.privacy.formulas import (
+    DEFAULT_FORMULA_METHOD,
+    Atom,
+    NoisyFormula,
+    NoisyImage,
+    NoisyPart,
+    NoisyValue,
+    check_method,
+    estimate,
+    interval,
+    leaves,
+)
 from dpxplain.privacy.intervals import Interval, Loadings, check_asked_confidence
 from dpxplain.words import numbers
 from dpxplain.words.declarations import shaped_by
