@@ -27,9 +27,11 @@ from dpxplain.phases.prepare import Preparation, Preparations, StoredPreparation
 from dpxplain.privacy.calibration import normal_quantile
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, NoisyMean
 from dpxplain.privacy.marginals.estimates import Estimates, PreparedGroups, estimate
-from dpxplain.privacy.marginals.forecast import ComparedGroups, MarginalCells, MarginalForecast, predict
 from dpxplain.privacy.marginals.inference import (
+    ComparedGroups,
     Gap,
+    MarginalCells,
+    MarginalForecast,
     RowsOfGroups,
     all_rows,
     combined_gap,
@@ -37,6 +39,7 @@ from dpxplain.privacy.marginals.inference import (
     expected_mean_gap_margin,
     gap_among,
     infer,
+    predict,
     rows_with,
     rows_without,
 )
@@ -227,20 +230,7 @@ class MarginalsExplanation(ExplanationPlan):
             self._unions(),
             choose if terms.distinct else None,
         )
-        lines = tuple(
-            ReleasedLine(
-                predicate=line.predicate,
-                influence=line.influence,
-                influence_interval=line.influence_interval,
-                rank=line.rank,
-                gap_without=line.gap_without,
-                gap_without_interval=line.gap_without_interval,
-                folded=folded.get(line.predicate, ()),
-                share_removed=line.share,
-                share_removed_interval=line.share_interval,
-            )
-            for line in table.lines
-        )
+        lines = tuple(replace(line, folded=folded.get(line.predicate, ())) for line in table.lines)
         return ExplanationRelease(
             rho=prepared.rho,
             mechanism=self.mechanism,

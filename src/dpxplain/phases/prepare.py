@@ -38,7 +38,7 @@ from dpxplain.model.schema import Schema
 from dpxplain.phases.answer_query import measured_grid, measured_sums
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.calibration import LARGEST_SCALE, gaussian_scale
-from dpxplain.privacy.marginals.forecast import split_rho
+from dpxplain.privacy.marginals.inference import split_rho
 from dpxplain.privacy.mechanisms.noise import add_gaussian
 from dpxplain.privacy.sensitivity import count_sensitivity, mean_sum_sensitivity, sum_sensitivity
 
