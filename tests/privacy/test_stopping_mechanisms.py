@@ -12,7 +12,7 @@ from scipy import stats
 
 import dpxplain as dpx
 from chance import follows, uncorrelated
-from dpxplain.model.cancellation import Stop, Stopped, stoppable
+from dpxplain.model.concurrency import Stop, Stopped, stoppable
 from dpxplain.model.confidential import Confidential
 from dpxplain.privacy.mechanisms import noise as noises
 from dpxplain.privacy.mechanisms.noise import (

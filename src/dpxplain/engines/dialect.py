@@ -36,6 +36,7 @@ from dpxplain.model.expression import (
     SpanUnit,
     Value,
 )
+from dpxplain.model.query import Parameters, code_column, units_column, value_column
 from dpxplain.model.schema import Schema
 from dpxplain.model.value_domain import (
     SPANS,
@@ -46,7 +47,6 @@ from dpxplain.model.value_domain import (
     like_matcher,
     shifted_kind,
 )
-from dpxplain.sql.encoded_names import Parameters, code_column, units_column, value_column
 
 Kind = Literal[
     "whole",

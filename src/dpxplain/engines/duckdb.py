@@ -29,29 +29,29 @@ from dpxplain.engines.duckdb_source import (
 )
 from dpxplain.engines.encoded_tables import (
     EncodedFile,
+    TableSource,
     create_tables,
     discard,
     load_tables,
     spill_folder,
     storage_place,
+    table_digest,
     temporary_folder,
     too_large,
 )
 from dpxplain.engines.encoding import Encoding, Rows, check_columns
 from dpxplain.engines.engine import Recognised
-from dpxplain.engines.memory_table import TableSource, table_digest
 from dpxplain.engines.source_kinds import local_files
 from dpxplain.engines.source_state import FileSource, PrivateSources
 from dpxplain.engines.statements import check_units, fit_counts, grouped_of, joined_rows, value_counts
 from dpxplain.errors import DataChanged, InternalError, SourceError
-from dpxplain.model.cancellation import check_stop, checking, interruptible
 from dpxplain.model.column import ValueCounts
+from dpxplain.model.concurrency import check_stop, checking, interruptible
 from dpxplain.model.confidential import Confidential, ContentDigest, sealed
 from dpxplain.model.groups import MOST_CELLS, AnyGrouped, Block, DenseGrouped, Grouped, cell_number
-from dpxplain.model.query import Query
+from dpxplain.model.query import CONDENSED, DERIVED, ENCODED, Parameters, Query, code_column
 from dpxplain.model.schema import Schema, all_parts, parts
 from dpxplain.model.schema_fit import FitCounts, FitQuestion
-from dpxplain.sql.encoded_names import CONDENSED, DERIVED, ENCODED, Parameters, code_column
 from dpxplain.sql.render import Rendered, expressions, fits_condensed, grouped_select, row_select
 
 # -- Passes ------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ import duckdb
 from dpxplain.engines.dialect import WORDS, Dialect, Kind
 from dpxplain.engines.source_kinds import SourceFiles, is_path, source_files
 from dpxplain.errors import DPXPlainError, InternalError, SourceError
-from dpxplain.sql.encoded_names import Parameters
+from dpxplain.model.query import Parameters
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,9 +14,16 @@ from typing import Any, TypeVar
 import numpy as np
 import psycopg
 
-from dpxplain.engines.check_sql import checked_rows, fit_figures
 from dpxplain.engines.dialect import Dialect, Kind
-from dpxplain.engines.encoding import Encoding, Rows, check_columns, members_of, read_columns
+from dpxplain.engines.encoding import (
+    Encoding,
+    Rows,
+    check_columns,
+    checked_rows,
+    fit_figures,
+    members_of,
+    read_columns,
+)
 from dpxplain.engines.source_state import LiveTable
 from dpxplain.engines.statements import (
     all_rows,
@@ -29,14 +36,13 @@ from dpxplain.engines.statements import (
     value_counts,
 )
 from dpxplain.errors import DPXPlainError, SchemaError, SourceError, SourceLost
-from dpxplain.model.cancellation import check_stop, interruptible
 from dpxplain.model.column import ValueCounts
+from dpxplain.model.concurrency import check_stop, interruptible
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.model.groups import AnyGrouped, Grouped
-from dpxplain.model.query import Query
+from dpxplain.model.query import ENCODED, Parameters, Query
 from dpxplain.model.schema import Schema, all_parts, holds_password, is_database, parts
 from dpxplain.model.schema_fit import FitCounts, FitQuestion, SourceFigures
-from dpxplain.sql.encoded_names import ENCODED, Parameters
 
 # -- The dialect -------------------------------------------------------------------------------------------
 #

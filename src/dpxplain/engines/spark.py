@@ -18,9 +18,8 @@ from secrets import token_hex
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from dpxplain.engines.check_sql import checked_rows, fit_figures
 from dpxplain.engines.dialect import Kind
-from dpxplain.engines.encoding import Encoding, Rows, check_columns, read_columns
+from dpxplain.engines.encoding import Encoding, Rows, check_columns, checked_rows, fit_figures, read_columns
 from dpxplain.engines.source_kinds import is_spark_frame
 from dpxplain.engines.source_state import LiveTable
 from dpxplain.engines.spark_dialect import SparkDialect, kind_of
@@ -35,14 +34,13 @@ from dpxplain.engines.statements import (
     value_counts,
 )
 from dpxplain.errors import SchemaError, SourceError
-from dpxplain.model.cancellation import check_stop, interruptible
 from dpxplain.model.column import ValueCounts
+from dpxplain.model.concurrency import check_stop, interruptible
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.model.groups import AnyGrouped, Grouped
-from dpxplain.model.query import Query
+from dpxplain.model.query import Parameters, Query
 from dpxplain.model.schema import Schema, all_parts, parts
 from dpxplain.model.schema_fit import FitCounts, FitQuestion, SourceFigures
-from dpxplain.sql.encoded_names import Parameters
 from dpxplain.sql.render import suits_row_cells
 
 # -- Sources -----------------------------------------------------------------------------------------------

@@ -17,14 +17,7 @@ from dpxplain.errors import SchemaError
 from dpxplain.model.column import ValueCounts, is_declarable, position
 from dpxplain.model.expression import columns_of, read_expression
 from dpxplain.model.groups import BIN, Grouped, cell_starts
-from dpxplain.model.query import And, Comparison, Filter, Query, filter_columns
-from dpxplain.model.schema import Schema, parts
-from dpxplain.model.schema_fit import (
-    FitCounts,
-    FitQuestion,
-    Partition,
-)
-from dpxplain.sql.encoded_names import (
+from dpxplain.model.query import (
     CELLS,
     DERIVED,
     ENCODED,
@@ -32,9 +25,20 @@ from dpxplain.sql.encoded_names import (
     PERSON,
     ROW_CELLS,
     UNIT,
+    And,
+    Comparison,
+    Filter,
+    Query,
     code_column,
+    filter_columns,
     units_column,
     value_column,
+)
+from dpxplain.model.schema import Schema, parts
+from dpxplain.model.schema_fit import (
+    FitCounts,
+    FitQuestion,
+    Partition,
 )
 from dpxplain.sql.render import (
     Rendered,

@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.errors import ExplanationError
-from dpxplain.model.arrays import BoolArray, IntArray
-from dpxplain.model.caching import cached_property
 from dpxplain.model.column import Bin, DomainValue, comparable, edge_text
+from dpxplain.model.concurrency import cached_property
 from dpxplain.model.query import (
     And,
     Comparison,
@@ -36,6 +35,7 @@ from dpxplain.model.query import (
     Predicate,
     identity,
 )
+from dpxplain.model.release import BoolArray, IntArray
 from dpxplain.model.schema import Schema
 
 # -- Families ----------------------------------------------------------------------------------------------

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from dpxplain.errors import QueryRefused, QuestionError
-from dpxplain.model.arrays import BoolArray, IntArray
-from dpxplain.model.caching import cached_property
 from dpxplain.model.column import Bin, Column, DomainValue, comparable, label
+from dpxplain.model.concurrency import cached_property
 from dpxplain.model.expression import (
     Among,
     Compared,
@@ -48,6 +47,7 @@ from dpxplain.model.query import (
     Presentation,
     Query,
 )
+from dpxplain.model.release import BoolArray, IntArray
 from dpxplain.model.schema import Schema, SchemaKey
 
 # -- Possible groups ---------------------------------------------------------------------------------------

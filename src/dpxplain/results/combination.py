@@ -16,8 +16,8 @@ from numbers import Real
 from typing import Any, ClassVar, NoReturn, Protocol
 
 from dpxplain.errors import BadRequest
-from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Entry, EntryId
+from dpxplain.model.concurrency import cached_property
 from dpxplain.model.contrast import Verdict, judge
 from dpxplain.model.expression import (
     ATOM,

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Protocol, Self
 
 from dpxplain.errors import ExplanationError
-from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Spend
 from dpxplain.model.column import DomainValue, label
+from dpxplain.model.concurrency import cached_property
 from dpxplain.model.contrast import Contrast
 from dpxplain.model.display import Charted, Finding, Record
 from dpxplain.model.groups import Groups

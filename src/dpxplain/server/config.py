@@ -23,7 +23,7 @@ from dpxplain.ledger.address import (
     configured_ledger,
     find_ledger,
 )
-from dpxplain.model.caching import check_size
+from dpxplain.model.concurrency import check_size
 from dpxplain.model.hardening import unknown_key
 from dpxplain.model.schema import holds_password, is_database
 

@@ -20,6 +20,10 @@ from sqlglot import exp
 from dpxplain.model.column import comparable, position
 from dpxplain.model.groups import cell_number, cell_starts
 from dpxplain.model.query import (
+    CONDENSED,
+    DERIVED,
+    ENCODED,
+    PERSON,
     VARIANCES,
     And,
     Comparison,
@@ -30,22 +34,16 @@ from dpxplain.model.query import (
     Membership,
     Not,
     Or,
-    Query,
-    filter_columns,
-)
-from dpxplain.model.schema import Schema
-from dpxplain.sql.admit import Scope
-from dpxplain.sql.encoded_names import (
-    CONDENSED,
-    DERIVED,
-    ENCODED,
-    PERSON,
     Parameters,
+    Query,
     code_column,
     column_number,
+    filter_columns,
     units_column,
     value_column,
 )
+from dpxplain.model.schema import Schema
+from dpxplain.sql.admit import Scope
 from dpxplain.sql.join import inline
 from dpxplain.sql.source import DIALECT, grow, read
 

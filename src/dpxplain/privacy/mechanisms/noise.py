@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.errors import InternalError
-from dpxplain.model.cancellation import check_stop
+from dpxplain.model.concurrency import check_stop
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.model.hardening import insist_on_numbers
 from dpxplain.model.schema import NoiseKind

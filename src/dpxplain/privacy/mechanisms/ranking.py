@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpxplain.model.arrays import IntArray
 from dpxplain.model.confidential import Confidential, sealed
+from dpxplain.model.release import IntArray
 from dpxplain.privacy.calibration import gaussian_scale, rank_probes, rank_slack, top_k_scale
 from dpxplain.privacy.mechanisms.noise import NoiseSource, authorise, draw_gaussian, gaussian_measurement
 from dpxplain.privacy.mechanisms.samplers import FamilyScores
