@@ -28,8 +28,8 @@ from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.ledger.address import find_ledger, workspace_folder
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.model.charge import Budget, EntryId, History, HistoryPage, history_pages
-from dpxplain.model.concurrency import memory_limit
 from dpxplain.model.hardening import plain
+from dpxplain.model.process import memory_limit
 from dpxplain.model.release import AnswerRelease, AnswersRelease, Released
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import LocalReleaser, OpenDataset, Progress, VersionCheck, recognised_by, silent

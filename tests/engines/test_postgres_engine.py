@@ -20,7 +20,7 @@ from dpxplain.engines.engine import Engine
 from dpxplain.engines.opening import source_figures
 from dpxplain.engines.postgres_engine import PostgresEngine
 from dpxplain.errors import BadRequest, SchemaError, SourceError
-from dpxplain.model.concurrency import Stop, Stopped, stoppable
+from dpxplain.model.process import Stop, Stopped, stoppable
 from dpxplain.model.query import ENCODED, Aggregate, Query
 from dpxplain.model.schema import Schema
 from postgres_server import PostgresServer

@@ -21,7 +21,7 @@ from dpxplain.datasets import path as bundled
 from dpxplain.engines.source_kinds import is_address
 from dpxplain.errors import BadRequest, QuestionError, SchemaError
 from dpxplain.ledger.address import workspace_folder
-from dpxplain.model.concurrency import cached_property
+from dpxplain.model.process import cached_property
 
 if TYPE_CHECKING:
     from dpxplain.cli.read_only_workspace import WorkspaceLedger

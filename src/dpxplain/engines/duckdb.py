@@ -46,9 +46,9 @@ from dpxplain.engines.source_state import FileSource, PrivateSources
 from dpxplain.engines.statements import check_units, fit_counts, grouped_of, joined_rows, value_counts
 from dpxplain.errors import DataChanged, InternalError, SourceError
 from dpxplain.model.column import ValueCounts
-from dpxplain.model.concurrency import check_stop, checking, interruptible
 from dpxplain.model.confidential import Confidential, ContentDigest, sealed
 from dpxplain.model.groups import MOST_CELLS, AnyGrouped, Block, DenseGrouped, Grouped, cell_number
+from dpxplain.model.process import check_stop, checking, interruptible
 from dpxplain.model.query import CONDENSED, DERIVED, ENCODED, Parameters, Query, code_column
 from dpxplain.model.schema import Schema, all_parts, parts
 from dpxplain.model.schema_fit import FitCounts, FitQuestion

@@ -21,7 +21,7 @@ from dpxplain.engines.duckdb_source import (
 )
 from dpxplain.engines.encoding import Encoding, check_columns, checked_rows, fit_figures
 from dpxplain.errors import SourceError
-from dpxplain.model.concurrency import interruptible
+from dpxplain.model.process import interruptible
 from dpxplain.model.schema import Schema
 from dpxplain.model.schema_fit import SourceFigures, UnitCandidate
 

@@ -22,8 +22,8 @@ import pyarrow as pa
 from dpxplain.engines.source_state import DIGESTING, FileSource, file_states, settled_state
 from dpxplain.errors import SchemaError, SourceError
 from dpxplain.model.column import Column
-from dpxplain.model.concurrency import bytes_of
 from dpxplain.model.confidential import ContentDigest
+from dpxplain.model.process import bytes_of
 from dpxplain.model.query import CONDENSED, ENCODED
 from dpxplain.model.schema import Schema
 from dpxplain.sql.render import condensed_columns

@@ -37,9 +37,9 @@ from dpxplain.engines.statements import (
 )
 from dpxplain.errors import DPXPlainError, SchemaError, SourceError, SourceLost
 from dpxplain.model.column import ValueCounts
-from dpxplain.model.concurrency import check_stop, interruptible
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.model.groups import AnyGrouped, Grouped
+from dpxplain.model.process import check_stop, interruptible
 from dpxplain.model.query import ENCODED, Parameters, Query
 from dpxplain.model.schema import Schema, all_parts, holds_password, is_database, parts
 from dpxplain.model.schema_fit import FitCounts, FitQuestion, SourceFigures

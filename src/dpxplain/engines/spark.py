@@ -35,9 +35,9 @@ from dpxplain.engines.statements import (
 )
 from dpxplain.errors import SchemaError, SourceError
 from dpxplain.model.column import ValueCounts
-from dpxplain.model.concurrency import check_stop, interruptible
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.model.groups import AnyGrouped, Grouped
+from dpxplain.model.process import check_stop, interruptible
 from dpxplain.model.query import Parameters, Query
 from dpxplain.model.schema import Schema, all_parts, parts
 from dpxplain.model.schema_fit import FitCounts, FitQuestion, SourceFigures

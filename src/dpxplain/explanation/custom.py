@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.influence import QuestionCells
-from dpxplain.model.concurrency import checking
 from dpxplain.model.contrast import Contrast
+from dpxplain.model.process import checking
 from dpxplain.model.release import FloatArray, IntArray
 from dpxplain.model.schema import AggregateKind
 from dpxplain.privacy.mechanisms.ranking import Envelope

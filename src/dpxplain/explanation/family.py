@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from dpxplain.errors import ExplanationError
 from dpxplain.model.column import Bin, DomainValue, comparable, edge_text
-from dpxplain.model.concurrency import cached_property
+from dpxplain.model.process import cached_property
 from dpxplain.model.query import (
     And,
     Comparison,

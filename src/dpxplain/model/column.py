@@ -22,9 +22,9 @@ from zoneinfo import available_timezones
 from pydantic import Field, TypeAdapter, ValidationError, ValidationInfo, field_validator, model_validator
 
 from dpxplain.errors import SchemaError
-from dpxplain.model.concurrency import cached_property
 from dpxplain.model.display import public
 from dpxplain.model.hardening import Declared
+from dpxplain.model.process import cached_property
 
 if TYPE_CHECKING:
     import numpy as np

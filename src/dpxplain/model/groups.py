@@ -18,7 +18,6 @@ import numpy as np
 
 from dpxplain.errors import QueryRefused, QuestionError
 from dpxplain.model.column import Bin, Column, DomainValue, comparable, label
-from dpxplain.model.concurrency import cached_property
 from dpxplain.model.expression import (
     Among,
     Compared,
@@ -34,6 +33,7 @@ from dpxplain.model.expression import (
     sql_of,
 )
 from dpxplain.model.hardening import did_you_mean
+from dpxplain.model.process import cached_property
 from dpxplain.model.query import (
     And,
     Comparison,

@@ -50,9 +50,9 @@ from dpxplain.explanation.influence import (
 from dpxplain.ledger.protocol import DataVersion, DataVersions, Ledger, LedgerView, damage_explained
 from dpxplain.model.charge import Budget, Charge, DataState, Ending, Entry, EntryId, HistoryPage, Request
 from dpxplain.model.column import ValueCounts
-from dpxplain.model.concurrency import Stopped, check_stop
 from dpxplain.model.confidential import Confidential, ContentDigest
 from dpxplain.model.groups import BIN, AnyGrouped, Groups
+from dpxplain.model.process import Stopped, check_stop
 from dpxplain.model.query import Query, identity
 from dpxplain.model.release import IntArray, R, R_co, Release, Released
 from dpxplain.model.schema import Schema, joined_schema

@@ -26,10 +26,10 @@ from dpxplain.explanation.distinct import (
 from dpxplain.explanation.family import PredicateFamily
 from dpxplain.explanation.influence import influences, scores
 from dpxplain.model.charge import LARGEST_RHO, Charge, Request, Spend
-from dpxplain.model.concurrency import checking
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.contrast import Contrast
 from dpxplain.model.hardening import plain, plain_number, plain_numbers
+from dpxplain.model.process import checking
 from dpxplain.model.query import Query, query_shape
 from dpxplain.model.release import ExplanationRelease, FloatArray, IntArray, Released, ReleasedLine
 from dpxplain.phases.dataset import OpenDataset, Show, T

@@ -13,10 +13,10 @@ from dpxplain.explanation.distinct import ReleasedCells
 from dpxplain.explanation.family import Conjunctions, PredicateFamily
 from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.charge import Entry, Request, Spend
-from dpxplain.model.concurrency import cached_property
 from dpxplain.model.contrast import Contrast, Ratio, judge
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import plain
+from dpxplain.model.process import cached_property
 from dpxplain.model.query import Predicate
 from dpxplain.model.release import (
     ExplanationRelease,

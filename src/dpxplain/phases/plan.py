@@ -10,9 +10,9 @@ from dpxplain.errors import ExplanationError
 from dpxplain.explanation.family import PredicateFamily
 from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.charge import Request, Spend, check_rho
-from dpxplain.model.concurrency import cached_property
 from dpxplain.model.contrast import Contrast, Ratio
 from dpxplain.model.hardening import plain, plain_number, plain_numbers
+from dpxplain.model.process import cached_property
 from dpxplain.model.query import Query
 from dpxplain.model.release import AnswerRelease, ExplanationRelease, Released, ReleasedLine
 from dpxplain.model.schema import AggregateKind, Schema

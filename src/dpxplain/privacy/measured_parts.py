@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 
 from dpxplain.errors import InternalError
-from dpxplain.model.concurrency import cached_property
+from dpxplain.model.process import cached_property
 from dpxplain.model.release import FloatArray
 from dpxplain.privacy.calibration import gaussian_scale
 

@@ -17,7 +17,6 @@ from typing import Any, ClassVar, NoReturn, Protocol
 
 from dpxplain.errors import BadRequest
 from dpxplain.model.charge import Entry, EntryId
-from dpxplain.model.concurrency import cached_property
 from dpxplain.model.contrast import Verdict, judge
 from dpxplain.model.expression import (
     ATOM,
@@ -37,6 +36,7 @@ from dpxplain.model.expression import (
     operation_text,
 )
 from dpxplain.model.groups import Groups
+from dpxplain.model.process import cached_property
 from dpxplain.model.query import VARIANCES, Query, Statement
 from dpxplain.model.release import AnswerRelease, Noise
 from dpxplain.model.schema import Schema

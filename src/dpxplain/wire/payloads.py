@@ -17,8 +17,8 @@ from dpxplain.curator import TruthColumns
 from dpxplain.explanation.family_choice import NO_ATTRIBUTE, eligible_attributes
 from dpxplain.model.charge import Budget, EntryId, Spend
 from dpxplain.model.column import label
-from dpxplain.model.concurrency import checking
 from dpxplain.model.display import Finding
+from dpxplain.model.process import checking
 from dpxplain.model.query import Statement
 from dpxplain.privacy.intervals import Interval
 from dpxplain.render import views_results

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpxplain.model.concurrency import cached_property, check_stop, checking
+from dpxplain.model.process import cached_property, check_stop, checking
 from dpxplain.model.release import FloatArray, IntArray
 from dpxplain.privacy.calibration import LARGEST_SCALE
 

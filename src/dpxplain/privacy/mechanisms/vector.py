@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpxplain.model.charge import Event, Spend
-from dpxplain.model.concurrency import checking
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.hardening import insist_on_numbers
+from dpxplain.model.process import checking
 from dpxplain.model.release import IntArray
 from dpxplain.privacy.calibration import gaussian_scale, gaussian_shortfall, range_quantile
 from dpxplain.privacy.mechanisms.noise import NoiseSource, add_gaussian

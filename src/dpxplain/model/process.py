@@ -108,7 +108,7 @@ def checking(items: Iterable[T]) -> Iterator[T]:
     ...         print(item)
     ...         stop.ask()
     Traceback (most recent call last):
-    dpxplain.model.concurrency.Stopped
+    dpxplain.model.process.Stopped
     """
     for item in items:
         check_stop()
