@@ -16,10 +16,10 @@ from dpxplain.engines.duckdb_source import (
     OpenedSource,
     open_connection,
     open_source,
-    quiet,
     words_of,
 )
 from dpxplain.engines.encoding import Encoding, check_columns, checked_rows, fit_figures
+from dpxplain.engines.source_state import quiet
 from dpxplain.errors import SourceError
 from dpxplain.model.process import interruptible
 from dpxplain.model.schema import Schema

@@ -19,10 +19,11 @@ from typing import Any, Literal
 import duckdb
 import pyarrow as pa
 
-from dpxplain.engines.source_state import DIGESTING, FileSource, file_states, settled_state
+from dpxplain.engines.source_state import DIGESTING, FileSource, WithoutState, file_states, settled_state
 from dpxplain.errors import SchemaError, SourceError
 from dpxplain.model.column import Column
 from dpxplain.model.confidential import ContentDigest
+from dpxplain.model.expression import sql_literal
 from dpxplain.model.process import bytes_of
 from dpxplain.model.query import CONDENSED, ENCODED
 from dpxplain.model.schema import Schema
@@ -35,7 +36,7 @@ from dpxplain.sql.render import condensed_columns
 _ROWS_AT_ONCE = 1 << 20
 
 
-class TableSource:
+class TableSource(WithoutState):
     """A table in memory. The engine holds an encoded copy, so later changes of the table do not affect it."""
 
     def __init__(self, table: object) -> None:
@@ -45,17 +46,8 @@ class TableSource:
     def check_readable(self) -> None:
         """Nothing to check: the table was read when it was opened."""
 
-    def state(self) -> None:
-        return None
-
     def digest(self) -> ContentDigest | None:
         return self._digest
-
-    def is_replaced(self, fits: Callable[[ContentDigest], bool]) -> bool:
-        return False
-
-    def present_state(self) -> None:
-        return None
 
     def holds_same(self, table: object, digest: Callable[[object], ContentDigest]) -> bool:
         """Whether the table still has the content that was read; by `digest`, if it is not an Arrow table."""
@@ -89,7 +81,7 @@ def _arrow_table(source: object) -> pa.Table | None:
             table: pa.Table = frame.to_arrow()
             return table
     except Exception:  # Arrow cannot hold some column; DuckDB may still read it
-        return None
+        pass
     return None
 
 
@@ -117,10 +109,10 @@ class _ColumnDigest:
         if pa.types.is_dictionary(column.type):
             self._add_dictionary(column)
             return
-        if _is_view(column.type):
-            column = column.cast(
-                pa.large_string() if pa.types.is_string_view(column.type) else pa.large_binary()
-            )
+        if pa.types.is_string_view(column.type):
+            column = column.cast(pa.large_string())
+        if pa.types.is_binary_view(column.type):
+            column = column.cast(pa.large_binary())
         self._rows += len(column)
         if _is_text(column.type):
             self._kinds.add("text" if "string" in str(column.type) else "bytes")
@@ -175,18 +167,10 @@ class _ColumnDigest:
         self._values.update(_fixed(column, column.type.bit_width // 8))
 
 
-def _is_view(kind: Any) -> bool:
-    return bool(pa.types.is_string_view(kind) or pa.types.is_binary_view(kind))
-
-
 def _is_text(kind: Any) -> bool:
     types = pa.types
-    return bool(
-        types.is_string(kind)
-        or types.is_large_string(kind)
-        or types.is_binary(kind)
-        or types.is_large_binary(kind)
-    )
+    tests = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    return any(test(kind) for test in tests)
 
 
 def _fixed(column: Any, width: int) -> Any:
@@ -344,9 +328,8 @@ class EncodedFile:
             _attach(connection, file, "READ_ONLY")
         finally:
             for leftover in (part, part.with_name(f"{part.name}.wal")):
-                with contextlib.suppress(
-                    OSError
-                ):  # where open files cannot be deleted, the next session does
+                # Where open files cannot be deleted, the next session deletes them.
+                with contextlib.suppress(OSError):
                     leftover.unlink(missing_ok=True)
 
     def _keep(self, part: Path, before: str | None) -> Path:
@@ -432,8 +415,7 @@ def _kept_files(folder: Path, schema: Schema) -> list[Path]:
 
 
 def _attach(connection: duckdb.DuckDBPyConnection, file: Path, mode: str) -> None:
-    path = str(file).replace("'", "''")
-    connection.execute(f"ATTACH '{path}' AS {STORE} ({mode})")
+    connection.execute(f"ATTACH {sql_literal(str(file))} AS {STORE} ({mode})")
 
 
 def _is_private(folder: Path) -> bool:

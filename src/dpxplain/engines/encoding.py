@@ -16,7 +16,7 @@ from typing import Any
 
 from dpxplain.engines.dialect import MOMENTS, WORDS, Dialect, ExpressionSQL, Kind, nearest
 from dpxplain.errors import SchemaError
-from dpxplain.model.column import LARGEST_BOUND, Column, DomainValue, micros, position
+from dpxplain.model.column import LARGEST_BOUND, Column, DomainValue, as_number, micros
 from dpxplain.model.derivation import expression_of
 from dpxplain.model.expression import Reference, read_expression
 from dpxplain.model.query import (
@@ -74,8 +74,7 @@ class Encoding:
 
     def all_rows(self) -> Rows:
         """The encoded table: the rows, including the columns of declared expressions."""
-        derived = [name for name, column in self.schema.columns.items() if column.expression is not None]
-        return self.with_derived(filter(self._is_wanted, derived), self.rows())
+        return self.with_derived(filter(self._is_wanted, self.schema.derived), self.rows())
 
     def rows(self, fit: Mapping[str, str] = MappingProxyType({})) -> Rows:
         """All rows, or at most max_rows per person, chosen by that person's rows alone.
@@ -254,7 +253,7 @@ class Encoding:
         else:
             literal = self.dialect.number_literal
             if column.bounds is not None:
-                low, high = (literal(position(bound)) for bound in column.bounds)
+                low, high = (literal(as_number(bound)) for bound in column.bounds)
                 value = f"least(greatest({number}, {low}), {high})"
             elif column.is_temporal:
                 value = number
@@ -302,7 +301,7 @@ class Encoding:
         """
         assert column.edges is not None
         assert column.domain is not None
-        places = [float(position(edge)) if column.is_temporal else float(edge) for edge in column.edges]
+        places = [as_number(edge) for edge in column.edges]
         ends = [self.dialect.number_literal(place) for place in places]
         null_code, missing = len(column.domain) if column.null else 0, self.missing(number)
         is_whole = column.expression is None and self.kinds.get(name) == "whole"
@@ -383,6 +382,20 @@ def check_columns(schema: Schema, kinds: Mapping[str, Kind], untyped: frozenset[
             )
 
 
+_SAME_TEXTS = ("whole", "decimal", "long decimal", "text", "boolean", "date")
+
+
+def check_unit(schema: Schema, kinds: Mapping[str, Kind], remedy: str) -> None:
+    """Raises if engines may write the privacy unit's values differently, and so choose other rows."""
+    unit = schema.privacy.unit
+    if unit != "row" and kinds.get(unit) not in _SAME_TEXTS:
+        raise SchemaError(
+            f"privacy.unit names the column {unit!r}, but different databases write values of its type in "
+            "different ways.",
+            remedy=remedy,
+        )
+
+
 def _columns_of(kinds: Mapping[str, Kind], untyped: frozenset[str]) -> str:
     if kinds.keys() == untyped:
         # The first line of a CSV file without a header line holds values, so it is not repeated here.
@@ -450,7 +463,7 @@ def checked_rows(encoding: Encoding) -> Rows:
     Each name ends in the column's number in the schema, as the names of encoded columns do.
     """
     schema, encoded = encoding.schema, encoding.columns()
-    derived = [name for name, column in schema.columns.items() if column.expression is not None]
+    derived = schema.derived
     parts = encoded if derived else {name: sql for name, sql in encoded.items() if name.startswith("code_")}
     for number, (name, column) in enumerate(schema.columns.items()):
         if column.expression is None:
@@ -461,8 +474,7 @@ def checked_rows(encoding: Encoding) -> Rows:
     if schema.privacy.unit != "row":
         unit = encoding.unit()
         parts["person"] = f"CASE WHEN {encoding.dialect.known_text(unit)} THEN {unit} END"
-    listed = ", ".join(f"{sql} AS {name}" for name, sql in parts.items())
-    rows = Rows(f"SELECT {listed} FROM {encoding.source}", tuple(parts))
+    rows = Rows(f"SELECT {_listed(parts)} FROM {encoding.source}", tuple(parts))
     for name in derived:
         column, number = schema.columns[name], list(schema.columns).index(name)
         value, code = encoding.derived_number(column), f"code_{number}"
@@ -496,8 +508,7 @@ def fit_figures(encoding: Encoding, fetch: FetchAll) -> SourceFigures:
     has_unit = schema.privacy.unit != "row"
     if has_unit:
         counts["units"] = "count(person)"
-    listed = ", ".join(f"{sql} AS {name}" for name, sql in counts.items())
-    figures = dict(zip(counts, fetch(f"SELECT {listed} FROM checked")[0], strict=True))
+    figures = dict(zip(counts, fetch(f"SELECT {_listed(counts)} FROM checked")[0], strict=True))
     units = (
         "SELECT n, count(*) FROM (SELECT count(*) AS n FROM checked WHERE person IS NOT NULL "
         "GROUP BY person) AS sizes GROUP BY n ORDER BY n"
@@ -523,7 +534,7 @@ def _counts(dialect: Dialect, number: int, column: Column) -> dict[str, str]:
     usual = f"CASE WHEN abs({value}) <= {literal(LARGEST_BOUND)} THEN {value} END"  # others could overflow
     counts |= {"low": f"min({finite})", "high": f"max({finite})", "mean": f"avg({usual})"}
     if column.bounds is not None:
-        low, high = (literal(_place(bound)) for bound in column.bounds)
+        low, high = (literal(as_number(bound)) for bound in column.bounds)
         clamped = f"CASE WHEN {value} IS NOT NULL THEN least(greatest({value}, {low}), {high}) END"
         counts |= {
             "below": _count_if(f"{value} < {low}"),
@@ -531,7 +542,7 @@ def _counts(dialect: Dialect, number: int, column: Column) -> dict[str, str]:
             "clamped_mean": f"avg({clamped})",
         }
     if column.edges is not None:
-        first, last = (literal(_place(edge)) for edge in (column.edges[0], column.edges[-1]))
+        first, last = (literal(as_number(edge)) for edge in (column.edges[0], column.edges[-1]))
         counts |= {
             "under_edges": _count_if(f"{value} <= {first}"),
             "at_lowest_edge": _count_if(f"{value} = {first}"),
@@ -548,15 +559,11 @@ def _column(fetch: FetchAll, number: int, column: Column, figures: Mapping[str, 
     def of(name: str) -> Any:
         return figures.get(f"{name}_{number}")
 
-    texts: Sequence[tuple[Any, ...]] = []
-    if of("odd"):
-        texts = fetch(
-            f"SELECT odd_{number}, count(*) FROM checked WHERE odd_{number} IS NOT NULL "
-            f"GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {_MOST_TEXTS}"
-        )
-    codes: Sequence[tuple[Any, ...]] = []
-    if column.domain is not None:
-        codes = fetch(f"SELECT code_{number}, count(*) FROM checked GROUP BY 1")
+    odd_texts = (
+        f"SELECT odd_{number}, count(*) FROM checked WHERE odd_{number} IS NOT NULL "
+        f"GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {_MOST_TEXTS}"
+    )
+    codes = f"SELECT code_{number}, count(*) FROM checked GROUP BY 1"
     numbers = None
     if column.is_numeric:
         numbers = NumberFigures(
@@ -573,13 +580,8 @@ def _column(fetch: FetchAll, number: int, column: Column, figures: Mapping[str, 
     return ColumnFigures(
         rows=figures["rows"],
         nulls=of("nulls"),
-        codes=dict(codes),
+        codes=dict(fetch(codes)) if column.domain is not None else {},
         odd=of("odd"),
-        odd_texts=tuple((text, rows) for text, rows in texts),
+        odd_texts=tuple((text, rows) for text, rows in fetch(odd_texts)) if of("odd") else (),
         numbers=numbers,
     )
-
-
-def _place(end: Any) -> float:
-    """A declared edge or bound as a number; a date as its place on the number line."""
-    return position(end) if isinstance(end, date) else end

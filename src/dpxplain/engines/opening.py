@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpxplain.engines.engine import DataSource, Engine, Recognised
 from dpxplain.engines.source_kinds import is_path, is_spark, local_files, source_files
-from dpxplain.engines.source_state import FileSource, LiveTable, PrivateSources
+from dpxplain.engines.source_state import FileSource, LiveTable, PrivateSources, quiet
 from dpxplain.errors import BadRequest, SchemaError, SourceError
 from dpxplain.model.column import read_dates
 from dpxplain.model.schema import PublicRows, Schema, holds_password, is_database
@@ -101,9 +101,9 @@ def _database_engine(
         from dpxplain.engines.spark import SparkEngine
 
         return SparkEngine(source, schema, others=others, time_limit=time_limit)
-    from dpxplain.engines.postgres_engine import TIME_LIMIT, PostgresEngine
+    from dpxplain.engines.postgres_engine import PostgresEngine
 
-    return PostgresEngine(str(source), schema, time_limit=time_limit or TIME_LIMIT)
+    return PostgresEngine(str(source), schema, time_limit=time_limit)
 
 
 def private_sources(
@@ -526,7 +526,7 @@ def _rows(schema: Schema, name: str, folder: Path, replacements: Mapping[str, ob
 
 def _read(name: str, source: object, key: str) -> PublicRows:
 
-    from dpxplain.engines.duckdb_source import open_connection, open_source, quiet
+    from dpxplain.engines.duckdb_source import open_connection, open_source
 
     connection = open_connection()
     unreadable = SourceError(

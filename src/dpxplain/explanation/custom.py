@@ -28,8 +28,8 @@ from dpxplain.errors import ExplanationError
 from dpxplain.explanation.influence import QuestionCells
 from dpxplain.model.contrast import Contrast
 from dpxplain.model.process import checking
+from dpxplain.model.query import AggregateKind
 from dpxplain.model.release import FloatArray, IntArray
-from dpxplain.model.schema import AggregateKind
 from dpxplain.privacy.mechanisms.ranking import Envelope
 from dpxplain.privacy.mechanisms.samplers import FamilyScores
 

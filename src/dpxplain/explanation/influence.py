@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from dpxplain.explanation.family import Part, PredicateFamily
 from dpxplain.model.groups import MOST_CELLS, AnyGrouped, Block, DenseGrouped, Grouped, Groups, cell_number
+from dpxplain.model.query import AggregateKind
 from dpxplain.model.release import FloatArray, IntArray
-from dpxplain.model.schema import AggregateKind
 from dpxplain.privacy.sensitivity import SCORE_GRID
 
 # -- Cells -------------------------------------------------------------------------------------------------

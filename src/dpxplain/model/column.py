@@ -68,6 +68,11 @@ def micros(moment: date) -> int:
     return (midnight(moment) - _EPOCH) // timedelta(microseconds=1)
 
 
+def as_number(value: Any) -> float:
+    """A number as a float; a date as its place on the number line."""
+    return position(value) if isinstance(value, date) else float(value)
+
+
 def at_position(place: float) -> date:
     """The inverse of `position`: a date at midnight, else a timestamp; clipped to the first or last moment.
 

@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 from dpxplain.errors import InternalError
 from dpxplain.model.column import Bin, DomainValue, label
 from dpxplain.model.expression import (
+    ComparisonOperator,
     Measured,
     OutputCondition,
     OutputFormula,
@@ -25,18 +26,17 @@ from dpxplain.model.expression import (
     sql_literal,
     sql_name,
 )
-from dpxplain.model.schema import AggregateKind, Schema
+from dpxplain.model.schema import Schema
 
 # -- Query -------------------------------------------------------------------------------------------------
 
-Operator = Literal["=", "<>", "<", "<=", ">", ">="]
 Literal_ = str | int | float | bool | date
 
 
 @dataclass(frozen=True)
 class Comparison:
     column: str
-    operator: Operator
+    operator: ComparisonOperator
     value: Literal_
 
 
@@ -71,10 +71,9 @@ class Or:
 Filter = Comparison | Membership | IsNull | Not | And | Or
 
 
+AggregateKind = Literal["count", "sum", "avg"]
 VarianceKind = Literal["var_samp", "var_pop", "stddev_samp", "stddev_pop"]
-MeasuredKind = Literal[
-    "count", "sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop", "persons", "quantile"
-]
+MeasuredKind = Literal[AggregateKind, VarianceKind, "persons", "quantile"]
 VARIANCES: tuple[VarianceKind, ...] = get_args(VarianceKind)
 
 
