@@ -26,12 +26,12 @@ from dpxplain.datasets import path as bundled
 from dpxplain.errors import BadRequest, SchemaError, SourceError
 from dpxplain.ledger.address import LedgerAddress
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
-from dpxplain.server import openapi, problems
+from dpxplain.server import problems
 from dpxplain.server.authenticate import AccessLog, Authentication, BodyLimit, SecurityHeaders
 from dpxplain.server.config import Config, Serving, is_loopback
 from dpxplain.server.context import Server
 from dpxplain.server.registry import check_folders
-from dpxplain.server.routes import admin, curate, explain, login, page, probes, queries
+from dpxplain.server.routes import curate, phases, site
 
 # -- Application -------------------------------------------------------------------------------------------
 #
@@ -101,13 +101,13 @@ def create_app(config: Config, ledger: SQLLedger | None = None) -> FastAPI:
         ],
     )
     app.state.server = server
-    for module in (probes, login, queries, explain, curate, admin, page):
+    for router in (*site.ROUTERS, *phases.ROUTERS, *curate.ROUTERS):
         # Not include_router: it would build every route's validators again at the first request.
-        app.router.routes.extend(module.router.routes)
-    if page.STATIC.is_dir():
-        app.mount("/", page.BuiltFiles(directory=page.STATIC), name="page")
-    problems.install(app, openapi.methods)
-    openapi.install(app)
+        app.router.routes.extend(router.routes)
+    if site.STATIC.is_dir():
+        app.mount("/", site.BuiltFiles(directory=site.STATIC), name="page")
+    problems.install(app, site.methods)
+    site.install_document(app)
     return app
 
 
