@@ -25,11 +25,10 @@ from starlette.types import Scope
 from dpxplain import __version__
 from dpxplain.errors import BadRequest, LedgerUnavailable
 from dpxplain.ledger.protocol import Identity
-from dpxplain.server.authenticate import PREFIX, PUBLIC, AnyCaller, Curator
+from dpxplain.server.authenticate import PREFIX, PUBLIC, AnyCaller, Caller, Curator
 from dpxplain.server.context import Server, ServerDep
 from dpxplain.server.limits import check_rate
 from dpxplain.server.metrics import CONTENT_TYPE, FAILED, OK
-from dpxplain.server.oidc import Caller
 from dpxplain.server.problems import TOKEN, Refusal
 from dpxplain.server.records import Health, Me, Ready, answers, failures
 from dpxplain.server.requests import SignIn
