@@ -59,7 +59,7 @@ HOMES = {
     "sqlalchemy": ("ledger",),
     "sqlite3": ("ledger",),
     "psycopg": ("ledger", "engines"),
-    "httpx": ("remote", "server/oidc.py"),
+    "httpx": ("remote", "server/authenticate.py"),
     "fastapi": ("server",),
     "starlette": ("server",),
     "uvicorn": ("server",),

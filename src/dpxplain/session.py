@@ -116,7 +116,7 @@ def connect(
                 "A data set at a server comes with the server's schema, budget and noise.",
                 remedy="Pass the address and token=... only.",
             )
-        from dpxplain.remote.client import open_remote
+        from dpxplain.remote import open_remote
 
         opened = open_remote(str(source), token, curator=curator, progress=progress, ca=ca)
         return Session(opened, opened.reopened)

@@ -431,7 +431,7 @@ class OpenDataset:
 # -- Releasers ---------------------------------------------------------------------------------------------
 #
 # `LocalReleaser` works next to the data: rehearse, reserve, measure, store. `StoredReleaser` only reads. The
-# third, `remote.client.RemoteReleaser`, asks a server.
+# third, `remote.RemoteReleaser`, asks a server.
 
 _FIRST_POLL, _LONGEST_POLL = 0.02, 0.5  # seconds
 
