@@ -23,9 +23,8 @@ from rich.text import Text
 
 from dpxplain.cli import options as o
 from dpxplain.cli.options import DEFAULT_SCHEMA, By, acting_curator, ledger_at, minute, print_table
-from dpxplain.cli.priced_command import PricedCommand
 from dpxplain.cli.screen import BAD_REQUEST, OK, OUT, WARNED, Progress, amount, note, show_json, suggest, warn
-from dpxplain.cli.workspace import Place
+from dpxplain.cli.workspace import Place, PricedCommand
 from dpxplain.errors import BadRequest, SourceError
 
 if TYPE_CHECKING:
@@ -350,7 +349,7 @@ def _check_payload(declared: Schema, source: object, review: SchemaCheck | None)
 
 def _print_warnings(review: SchemaCheck) -> None:
     """Prints a table of shares, then each warning with its remedy and the TOML to change."""
-    from dpxplain.render.views_check import check_in_words, shares_grid
+    from dpxplain.render.views import check_in_words, shares_grid
     from dpxplain.results.schema_check import SCHEMA_FIT_NOT_PRIVATE
 
     warn(SCHEMA_FIT_NOT_PRIVATE)
@@ -370,7 +369,7 @@ def _print_warnings(review: SchemaCheck) -> None:
 
 
 def _print_warning(place: int, warning: SchemaWarning) -> None:
-    from dpxplain.render.views_check import escaped
+    from dpxplain.render.views import escaped
     from dpxplain.words.numbers import clean
 
     OUT.print()

@@ -32,7 +32,6 @@ from dpxplain.privacy.formula_intervals import DEFAULT_FORMULA_METHOD
 from dpxplain.privacy.formula_intervals import METHODS as FORMULA_METHODS
 from dpxplain.privacy.intervals import DEFAULT_METHOD, METHODS, Interval
 from dpxplain.results.answer import Answer
-from dpxplain.results.asked_question import query_request
 from dpxplain.results.base import (
     NAMES,
     USUAL_QUERY,
@@ -46,7 +45,7 @@ from dpxplain.results.base import (
 from dpxplain.results.combination import FormulaValues, arrangement, finite, rounded, selection
 from dpxplain.results.preview import PlannedPreparation, Price, QueriesPreview, QueryPreview
 from dpxplain.results.question import Question, RatioQuestion
-from dpxplain.results.released_answer import AnswerRow, plain_value
+from dpxplain.results.released_answer import AnswerRow, plain_value, query_request
 from dpxplain.sql.parse import parse, quoted_name
 from dpxplain.sql.source import refuse_where
 from dpxplain.words import numbers

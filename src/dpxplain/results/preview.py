@@ -24,9 +24,8 @@ from dpxplain.phases.prepare import Preparation, plan_preparation
 from dpxplain.privacy.accounting import epsilon
 from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.privacy.intervals import DEFAULT_METHOD, NoisyMean, mean_interval
-from dpxplain.results.asked_question import AskedQuestion, prepare_request
 from dpxplain.results.base import Planned
-from dpxplain.results.released_answer import ReleasedAnswer
+from dpxplain.results.released_answer import AskedQuestion, ReleasedAnswer, prepare_request
 from dpxplain.words import numbers
 from dpxplain.words.declarations import shaped_by
 from dpxplain.words.prices import preparation_forecast

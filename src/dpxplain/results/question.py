@@ -32,7 +32,6 @@ from dpxplain.phases.prepare import Preparations, StoredPreparation
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_asked_confidence
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
 from dpxplain.privacy.mechanisms.ranking import LOWER_SHARE
-from dpxplain.results.asked_question import AskedQuestion, explain_request, prepare_request
 from dpxplain.results.base import (
     USUAL_EXPLANATION,
     USUAL_PREPARATION,
@@ -53,7 +52,7 @@ from dpxplain.results.explanation import (
     plan_by,
 )
 from dpxplain.results.preview import CustomPreview, ExplanationPreview
-from dpxplain.results.released_answer import ReleasedAnswer
+from dpxplain.results.released_answer import AskedQuestion, ReleasedAnswer, explain_request, prepare_request
 from dpxplain.words.sentences import ratio_text
 
 # -- Question ----------------------------------------------------------------------------------------------
