@@ -45,15 +45,10 @@ class MetadataKind(StrEnum):
     SMARTNOISE = "smartnoise"
 
 
-schema_app = typer.Typer(rich_markup_mode="rich")
+schema_app = o.command_group(
+    "Describe a data set: draft a schema from the data, check it, or choose its bounds privately."
+)
 _MOST_SHOWN = 400  # characters of TOML shown; --json has all of it
-
-
-@schema_app.callback(invoke_without_command=True)
-def schema_root(context: typer.Context) -> None:
-    """Describe a data set: draft a schema from the data, check it, or choose its bounds privately."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 @schema_app.command("init")
@@ -387,7 +382,7 @@ def _print_warning(place: int, warning: SchemaWarning) -> None:
 #
 # For curators.
 
-data_app = typer.Typer(rich_markup_mode="rich")
+data_app = o.command_group("Show whether the data have changed, and accept new data.")
 
 _TABLE_HEADER = re.compile(r"\s*\[\s*table\s*\]\s*(#.*)?")
 _VERSION_KEY = re.compile(r"\s*version\s*=")
@@ -408,13 +403,6 @@ VersionName = Annotated[
         help="The version's name; default: the name these data had before, or today's date.",
     ),
 ]
-
-
-@data_app.callback(invoke_without_command=True)
-def data_root(context: typer.Context) -> None:
-    """Show whether the data have changed, and accept new data."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 @dataclass(frozen=True)
