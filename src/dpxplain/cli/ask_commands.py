@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from dpxplain.results.answer import Answer
     from dpxplain.results.answers import Answers
     from dpxplain.results.explanation import Explanation
-    from dpxplain.results.preview import ExplanationPreview, Price
+    from dpxplain.results.preview import ExplanationPreview
     from dpxplain.results.question import Question
     from dpxplain.session import Session
+    from dpxplain.words.prices import Price
 
 # -- Queries and comparisons -------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ from dpxplain.model.public import as_json
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from dpxplain.results.preview import Price
+    from dpxplain.words.prices import Price
 
 # -- Output ------------------------------------------------------------------------------------------------
 

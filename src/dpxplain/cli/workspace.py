@@ -43,8 +43,8 @@ import typer
 from dpxplain.cli.screen import ERR, Declined, Format, emit, is_json, present, price_in_words
 
 if TYPE_CHECKING:
-    from dpxplain.results.preview import Price
     from dpxplain.session import Session
+    from dpxplain.words.prices import Price
 
 # -- Sessions, answers and questions -----------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.family_choice import FamilyChoice
@@ -32,6 +32,7 @@ from dpxplain.results.base import ReleasedRows
 from dpxplain.results.combination import (
     Arithmetic,
     Combination,
+    FormulaValues,
     Having,
     ReleasedValues,
     arrangement,
@@ -66,12 +67,6 @@ from dpxplain.words.sentences import (
 # -- Released values ---------------------------------------------------------------------------------------
 
 
-class RowValues(Protocol):
-    """Makes the `Combination` for a group's value."""
-
-    def value(self, group: int, label: str) -> Combination: ...
-
-
 @dataclass(frozen=True)
 class AnswerRow(Arithmetic):
     """One group's released value. Arithmetic is free: `answer["A"] / answer["B"] - 1` has an interval too."""
@@ -83,13 +78,8 @@ class AnswerRow(Arithmetic):
     scale: float  # standard deviation of the privacy noise, to first order for averages; NaN if computed
     in_general: Interval | None = field(default=None, kw_only=True)  # for the population, if that was asked
     is_unknown: bool = field(default=False, kw_only=True)  # e.g. the average of a group that may be empty
-    _index: int = field(kw_only=True, repr=False, compare=False)
-    _values: RowValues = field(kw_only=True, repr=False, compare=False)
-
-    @property
-    def number(self) -> int:
-        """The group's position among the declared groups."""
-        return self._index
+    number: int = field(kw_only=True, repr=False, compare=False)  # its position among the declared groups
+    _values: ReleasedValues | FormulaValues = field(kw_only=True, repr=False, compare=False)
 
     @property
     def known_values(self) -> tuple[float | None, float | None, float | None]:
@@ -99,7 +89,7 @@ class AnswerRow(Arithmetic):
     @property
     def released(self) -> Combination:
         """The value as a `Combination`. Made on demand, because most rows are only looked at."""
-        return self._values.value(self._index, self.label)
+        return self._values.value(self.number, self.label)
 
 
 class ReleasedAnswer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
@@ -238,10 +228,9 @@ class ReleasedAnswer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         ]
 
     def _value_text(self, row: AnswerRow, figures: Figures) -> str:
-        unit = self.unit
         if self.is_count or self.in_percent:
             return figures.value(row.estimate)
-        return unit.about(row.estimate, row.interval[1] - row.interval[0])
+        return self.unit.about(row.estimate, row.interval[1] - row.interval[0])
 
     def _joint_intervals(self, rows: Sequence[AnswerRow]) -> list[Interval]:
         """The rows' intervals, widened so that the intervals of all groups hold together (union bound).
@@ -332,7 +321,9 @@ class ReleasedAnswer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
             for output in self.statement.presentation.outputs
         }
         own = {"low": low, "high": high, "noise_scale": row.scale}
-        for name, value in (own | _general_record(row)).items():
+        if row.in_general is not None:
+            own |= dict(zip(("in_general_low", "in_general_high"), row.in_general, strict=True))
+        for name, value in own.items():
             while name in record:  # the query uses the name as an alias
                 name = f"interval_{name}"
             record[name] = value
@@ -359,7 +350,7 @@ class ReleasedAnswer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
                 *estimated,
                 in_general=ends,
                 is_unknown=self._says_nothing(estimated[1]),
-                _index=index,
+                number=index,
                 _values=values,
             )
             for index, (key, text, estimated, ends) in enumerate(named)
@@ -378,12 +369,6 @@ class ReleasedAnswer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         """The least and the largest average that the declarations allow."""
         grid = measured_grid(self.statement.query, self.schema)
         return grid.low * grid.unit, grid.high * grid.unit
-
-
-def _general_record(row: AnswerRow) -> Record:
-    if row.in_general is None:
-        return {}
-    return {"in_general_low": row.in_general[0], "in_general_high": row.in_general[1]}
 
 
 def plain_value(value: DomainValue) -> str | int | bool | None:
@@ -408,6 +393,10 @@ class Earlier:
 class AskedQuestion(ABC, Frozen, Charted):
     """A question about weighted groups of an answer: estimate, interval and verdict, also in words."""
 
+    contrast: Contrast
+    """The weighted groups. Sensitivities follow from it."""
+    ratio: Ratio | None = None
+    """What is divided by what, if the question is about a ratio or share."""
     earlier: Earlier | None = None
 
     def __init__(
@@ -421,7 +410,7 @@ class AskedQuestion(ABC, Frozen, Charted):
         population: bool = False,
     ) -> None:
         assessment = answer.assess(contrast, check_asked_confidence(confidence), method)
-        self._contrast = contrast
+        self.contrast = contrast
         self.answer = answer
         self.confidence = confidence
         self.method = method
@@ -461,11 +450,6 @@ class AskedQuestion(ABC, Frozen, Charted):
         )
 
     @property
-    def contrast(self) -> Contrast:
-        """The weighted groups. Read only: sensitivities follow from it."""
-        return self._contrast
-
-    @property
     def labels(self) -> list[str]:
         """The names of the groups asked about."""
         return [self.answer.groups.label(group) for group in self.contrast.groups]
@@ -488,11 +472,6 @@ class AskedQuestion(ABC, Frozen, Charted):
     def is_one_value(self) -> bool:
         """Whether it asks about the value of one group as it is, not about a weighted sum."""
         return self.ratio is None and self.contrast.weights == (1.0,)
-
-    @property
-    def ratio(self) -> Ratio | None:
-        """What is divided by what, if the question is about a ratio or share; otherwise None."""
-        return None
 
     @property
     def asked_weights(self) -> list[tuple[int, float]]:
@@ -655,7 +634,7 @@ def explain_request(question: AskedQuestion, plan: ExplanationPlan, choice: Fami
 
 def group_request(group: Sequence[DomainValue]) -> list[str | int | bool | None]:
     """A group by its values; bins by their label."""
-    return [value if isinstance(value, str | int | bool | None) else label(value) for value in group]
+    return list(map(plain_value, group))
 
 
 def _about(answer: ReleasedAnswer) -> Body:

@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, Response
 
 from dpxplain.ledger.protocol import Job
 from dpxplain.results.explanation import PlannedExplanation
-from dpxplain.results.preview import PlannedPreparation, Price
+from dpxplain.results.preview import PlannedPreparation
 from dpxplain.server import release_kinds, requests
 from dpxplain.server.authenticate import PREFIX, AnyCaller
 from dpxplain.server.context import AccessDep, DatasetAccess, ServerDep, access_of
@@ -40,6 +40,7 @@ from dpxplain.server.requests import (
 )
 from dpxplain.wire.payloads import StoryPayload
 from dpxplain.wire.shapes import PreviewPayload
+from dpxplain.words.prices import Price
 
 router = APIRouter(tags=["Explaining"], prefix=PREFIX)
 Planned = PlannedPreparation | PlannedExplanation
