@@ -24,10 +24,10 @@ from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain import true_influences
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers, FormulaAnswer, unused
-from dpxplain.results.asked_question import AskedQuestion
 from dpxplain.results.base import Truth, TruthTeller
 from dpxplain.results.explanation import Explanation, ExplanationRow
 from dpxplain.results.question import Question
+from dpxplain.results.released_answer import AskedQuestion
 
 
 @dataclass(frozen=True)

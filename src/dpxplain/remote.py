@@ -34,10 +34,10 @@ from dpxplain.phases.dataset import OpenDataset, Progress, ReleasePlan, Show, T
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
-from dpxplain.results.asked_question import why_request
 from dpxplain.results.base import Truth, TruthTeller
 from dpxplain.results.explanation import Explanation
 from dpxplain.results.question import Question
+from dpxplain.results.released_answer import why_request
 from dpxplain.wire import PROTOCOL, PROTOCOL_HEADER
 from dpxplain.wire.shapes import read_entry
 

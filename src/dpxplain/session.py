@@ -45,7 +45,7 @@ from dpxplain.results.base import (
     TruthTeller,
     asked_rho,
     checked_arguments,
-    required_rho,
+    planned_at_price,
 )
 from dpxplain.results.preview import QueriesPreview, QueryPreview
 from dpxplain.results.quality import (
@@ -319,13 +319,11 @@ class Session:
         self, rho: float | None = None, *, epsilon: float | None = None, confidence: float = 0.95
     ) -> PlannedQuality:
         """Plan `quality` without running it, to price it, look it up or run it later. Spends nothing."""
-        dataset = self._dataset
 
         def plan_at(rho: float) -> PlannedQuality:
-            return PlannedQuality(rho, confidence, dataset)
+            return PlannedQuality(rho, confidence, self._dataset)
 
-        price = asked_rho(rho, epsilon, dataset, lambda rho: plan_at(rho).plan.spends)
-        return plan_at(required_rho(price, "quality", USUAL_QUALITY, dataset))
+        return planned_at_price(plan_at, rho, epsilon, self._dataset, "quality", USUAL_QUALITY)
 
     @checked_arguments
     def discover(
@@ -369,13 +367,11 @@ class Session:
         delta: float | None = None,
     ) -> PlannedDiscovery:
         """Plan `discover` without running it, to price it or run it later. Spends nothing."""
-        dataset = self._dataset
 
         def plan_at(rho: float) -> PlannedDiscovery:
-            return PlannedDiscovery(plain(column), rho, delta, dataset)
+            return PlannedDiscovery(plain(column), rho, delta, self._dataset)
 
-        price = asked_rho(rho, epsilon, dataset, lambda rho: plan_at(rho).plan.spends)
-        return plan_at(required_rho(price, "discover", USUAL_DISCOVERY, dataset))
+        return planned_at_price(plan_at, rho, epsilon, self._dataset, "discover", USUAL_DISCOVERY)
 
     @checked_arguments
     def tune(
@@ -419,13 +415,11 @@ class Session:
         confidence: float = 0.95,
     ) -> PlannedTuning:
         """Plan `tune` without running it, to price it or run it later. Spends nothing."""
-        dataset = self._dataset
 
         def plan_at(rho: float) -> PlannedTuning:
-            return PlannedTuning(rho, columns, keep, confidence, dataset)
+            return PlannedTuning(rho, columns, keep, confidence, self._dataset)
 
-        price = asked_rho(rho, epsilon, dataset, lambda rho: plan_at(rho).plan.spends)
-        return plan_at(required_rho(price, "tune", USUAL_TUNING, dataset))
+        return planned_at_price(plan_at, rho, epsilon, self._dataset, "tune", USUAL_TUNING)
 
     def answer(
         self, entry: EntryId | None = None, *, confidence: float = 0.95, population: bool = False

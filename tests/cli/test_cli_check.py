@@ -13,7 +13,7 @@ import pytest
 
 import dpxplain as dpx
 from dpxplain.model.schema import Schema
-from dpxplain.render.views_check import check_in_words
+from dpxplain.render.views import check_in_words
 from dpxplain.results.schema_check import near_misses
 
 ROWS = 3_000

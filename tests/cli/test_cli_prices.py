@@ -6,7 +6,7 @@ import pytest
 
 from dpxplain.cli.screen import price_in_words
 from dpxplain.model.charge import Spend
-from dpxplain.results.preview import Price
+from dpxplain.words.prices import Price
 
 PAID = (Spend("counts", 0.5),)
 

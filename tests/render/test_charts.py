@@ -13,9 +13,8 @@ import altair as alt
 import pytest
 
 from dpxplain.errors import BadRequest
-from dpxplain.render import chart_rows, charts
-from dpxplain.render.notebook import inline_svg
-from dpxplain.render.svg import to_svg
+from dpxplain.render import charts
+from dpxplain.render.notebook import inline_svg, to_svg
 
 
 def texts(svg: str) -> str:
@@ -30,7 +29,7 @@ def test_charts_compile_to_svg(answer, question, table):
 
 def test_a_chart_is_plain_json_that_any_vega_lite_takes(answer, question, table, free_table):
     for result in (answer, question, table, free_table):
-        for width in (chart_rows.WIDE, chart_rows.PHONE):
+        for width in (charts.WIDE, charts.PHONE):
             spec = charts.chart(result, width=width)
             assert json.loads(json.dumps(spec, allow_nan=False)) == spec
             alt.Chart.from_dict(spec)  # validates
@@ -90,7 +89,7 @@ def test_an_explanation_has_a_bold_zero_line_and_ranks_out_of_all(table):
     assert "rank, out of 103" in shown
     assert "relative influence" in shown
     assert "unclear" not in shown
-    assert "ranks are out of 103" in texts(to_svg(charts.explanation_chart(table, width=chart_rows.PHONE)))
+    assert "ranks are out of 103" in texts(to_svg(charts.explanation_chart(table, width=charts.PHONE)))
 
 
 def test_on_a_phone_the_zero_line_stops_where_row_names_stand(table):
@@ -103,7 +102,7 @@ def test_on_a_phone_the_zero_line_stops_where_row_names_stand(table):
         family_size=table.family_size,
         label_of=lambda row: named[row.index],
     )
-    chart = charts.influence_chart(odd, width=chart_rows.PHONE)
+    chart = charts.influence_chart(odd, width=charts.PHONE)
     marks = [layer["mark"] for layer in chart["layer"]]
     assert marks[0]["type"] == "tick"
     assert marks[0]["thickness"] >= 3
@@ -128,13 +127,13 @@ def test_intervals_across_zero_are_hollow_and_labelled(table):
     )
     svg = to_svg(charts.influence_chart(odd))
     assert texts(svg).count("unclear") == 1
-    assert svg.count(f'fill="{chart_rows.PAPER}"') == 1
+    assert svg.count(f'fill="{charts.PAPER}"') == 1
 
 
 def test_an_unclear_question_is_hollow_and_labelled(blurred):
     svg = to_svg(charts.chart(blurred.question))
     assert "unclear" in texts(svg)
-    assert f'fill="{chart_rows.PAPER}"' in svg
+    assert f'fill="{charts.PAPER}"' in svg
 
 
 def test_absolute_influence_is_drawn_where_relative_means_nothing(blurred):
@@ -147,7 +146,7 @@ def test_inline_charts_take_the_colours_of_the_page(table):
     svg = inline_svg(charts.chart(table), 'a "quoted" <description>')
     assert 'aria-label="a &quot;quoted&quot; &lt;description&gt;"' in svg
     assert "currentColor" in svg
-    assert f'="{chart_rows.INK}"' not in svg
+    assert f'="{charts.INK}"' not in svg
     assert svg.count("aria-") == 1
 
 

@@ -13,9 +13,9 @@ import pytest
 import vl_convert
 
 import dpxplain as dpx
-from dpxplain.render import chart_rows, charts
+from dpxplain.render import charts
+from dpxplain.render.notebook import to_svg
 from dpxplain.render.report import report
-from dpxplain.render.svg import to_svg
 from dpxplain.words import numbers
 from dpxplain.words.sentences import GENERAL_USE, caption, promise
 
@@ -88,7 +88,7 @@ def test_an_unbounded_interval_is_drawn_to_the_end_of_the_axis_and_said_in_words
 @pytest.mark.parametrize("draw", [to_svg, vl_convert.vegalite_to_svg], ids=["ours", "vega"])
 def test_only_finite_ends_have_caps(ratios, draw):
     ends = [math.isfinite(end) for row in ratios for end in row.interval]
-    marks = draw(charts.chart(ratios)).count(f'="{chart_rows.ABOVE}"')
+    marks = draw(charts.chart(ratios)).count(f'="{charts.ABOVE}"')
     assert not all(ends)
     assert marks == 2 * len(ratios.rows) + sum(ends)  # a line and a dot for each row, and the caps
 

@@ -11,8 +11,8 @@ from collections import Counter
 import pytest
 import vl_convert
 
-from dpxplain.render import chart_rows, charts
-from dpxplain.render.svg import text_width, tick_labels, ticks, to_svg
+from dpxplain.render import charts
+from dpxplain.render.notebook import text_width, tick_labels, ticks, to_svg
 
 
 def texts(svg: str) -> list[str]:
@@ -30,7 +30,7 @@ def colours(svg: str) -> Counter[str]:
     return Counter(re.findall(r'(?:fill|stroke)="(#[0-9a-f]{6})"', body))
 
 
-@pytest.mark.parametrize("width", [chart_rows.WIDE, chart_rows.PHONE])
+@pytest.mark.parametrize("width", [charts.WIDE, charts.PHONE])
 def test_every_chart_has_the_texts_marks_and_size_that_vega_gives_it(
     answer, question, table, free_table, blurred, width
 ):

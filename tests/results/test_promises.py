@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from dpxplain.results.preview import CustomPreview, ExplanationPreview, Price
+from dpxplain.results.preview import CustomPreview, ExplanationPreview
+from dpxplain.words.prices import Price
 
 FREE = Price(0.0, (), 5.0, True, 1e-6)
 ALL_SHOWN = "All conditions are shown, so none is missing."

@@ -13,8 +13,7 @@ import pytest
 
 import dpxplain as dpx
 from dpxplain.model.display import as_json
-from dpxplain.render.chart_rows import PHONE, WIDE
-from dpxplain.render.charts import chart
+from dpxplain.render.charts import PHONE, WIDE, chart
 from dpxplain.render.views import view_of
 from dpxplain.session import Session
 from dpxplain.wire.payloads import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dpxplain.model.charge import Spend
-from dpxplain.results.preview import Price
 from dpxplain.words import prices
 from dpxplain.words.numbers import PLAIN, POINTS
+from dpxplain.words.prices import Price
 
 ONE, TWO = (Spend("counts", 0.1),), (Spend("counts", 0.05), Spend("sums", 0.05))
 PAID = "Cost: ρ 0.1 = counts 0.05 + sums 0.05."

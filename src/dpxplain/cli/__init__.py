@@ -8,9 +8,8 @@ schema_commands      schema init, check, tune; data; schema_draft and metadata w
 admin_commands       token, allow, serve
 ledger_commands      ledger create, status, backup, restore, declare-loss; audit show, verify, anchor, privacy
 options              names, meaning and grouping of the options, and what the shell offers after a Tab
-workspace            from options and words to a session and a question
+workspace            from options and words to a session, a question and a priced request
 read_only_workspace  opens a workspace without the data
-priced_command       what every command that costs something does: price, approval, the request, its result
 screen               printed results, progress and notes; errors as sentences, JSON and exit codes
 """
 

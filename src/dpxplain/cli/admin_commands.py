@@ -21,12 +21,11 @@ from dpxplain.cli.options import (
     LedgerPlace,
     Reason,
     acting_curator,
+    command_group,
     future_time,
-    json_fields,
     ledger_at,
     minute,
     print_table,
-    show_help,
 )
 from dpxplain.cli.screen import ERR, OUT, amount, emit, note, show_json, warn
 from dpxplain.errors import BadRequest
@@ -40,20 +39,8 @@ if TYPE_CHECKING:
 
 # -- Tokens and allowances ---------------------------------------------------------------------------------
 
-token_app = typer.Typer(rich_markup_mode="rich")
-allow_app = typer.Typer(rich_markup_mode="rich")
-
-
-@token_app.callback(invoke_without_command=True)
-def token_root(context: typer.Context) -> None:
-    """Tokens: who may use a server, in which role, until when."""
-    show_help(context)
-
-
-@allow_app.callback(invoke_without_command=True)
-def allow_root(context: typer.Context) -> None:
-    """Allowances: what analysts may spend, and whose history they see."""
-    show_help(context)
+token_app = command_group("Tokens: who may use a server, in which role, until when.")
+allow_app = command_group("Allowances: what analysts may spend, and whose history they see.")
 
 
 @token_app.command("create")
@@ -111,7 +98,7 @@ def list_tokens(place: LedgerPlace = None, as_json: o.Json = False) -> None:
     with ledger_at(place) as ledger:
         tokens = ledger.tokens.list()
     if as_json:
-        show_json({"kind": "tokens", "tokens": [json_fields(token) for token in tokens]})
+        show_json({"kind": "tokens", "tokens": [asdict(token) for token in tokens]})
         return
     print_table(
         ("id", "name", "role", "expires (UTC)", "revoked (UTC)", "by"),
@@ -292,7 +279,7 @@ def _show_allowances(place: str | None, dataset: str, as_json: bool) -> None:
         total = {"limit": budget.limit, "spent": budget.spent, "remaining": budget.remaining}
         lists = {
             "analysts": [
-                json_fields(allowance)
+                asdict(allowance)
                 | _null_amounts(allowance)
                 | {
                     "failures": failures[allowance.analyst].total(),
@@ -300,7 +287,7 @@ def _show_allowances(place: str | None, dataset: str, as_json: bool) -> None:
                 }
                 for allowance in allowances
             ],
-            "shares": [json_fields(share) for share in shares],
+            "shares": [asdict(share) for share in shares],
         }
         show_json({"kind": "allowances", "dataset": dataset, "rho": total} | lists)
         return
@@ -444,8 +431,8 @@ def serve(
         settings,
         ledger=ledger,
         create=create,
-        report=_emit_opening if as_json else _print_opening,
-        announce=_emit_address if as_json else _print_address,
+        report=(lambda opening: emit("opened", **asdict(opening))) if as_json else _print_opening,
+        announce=(lambda address: emit("serving", address=address)) if as_json else _print_address,
     )
     note("The server has stopped.")
 
@@ -456,14 +443,6 @@ def _print_opening(opening: Opening) -> None:
         warn(f"{name} is not available: {problem}")
 
 
-def _emit_opening(opening: Opening) -> None:
-    emit("opened", **asdict(opening))
-
-
 def _print_address(address: str) -> None:
     # Not wrapped, because people copy the address, and a single user's address ends in a key.
     ERR.print(f"DPXPlain is at {address}", soft_wrap=True, markup=False)
-
-
-def _emit_address(address: str) -> None:
-    emit("serving", address=address)

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpxplain.cli import options as o
-from dpxplain.cli.priced_command import PricedCommand
 from dpxplain.cli.screen import OUT, Format, Progress, note, present, show, show_json, suggest
-from dpxplain.cli.workspace import AnswerChoice, Place, QuestionOptions, TypedQuestion
+from dpxplain.cli.workspace import AnswerChoice, Place, PricedCommand, QuestionOptions, TypedQuestion
 from dpxplain.errors import BadRequest
 from dpxplain.model.charge import Entry, HistoryPage
 
@@ -28,9 +27,10 @@ if TYPE_CHECKING:
     from dpxplain.results.answer import Answer
     from dpxplain.results.answers import Answers
     from dpxplain.results.explanation import Explanation
-    from dpxplain.results.preview import ExplanationPreview, Price
+    from dpxplain.results.preview import ExplanationPreview
     from dpxplain.results.question import Question
     from dpxplain.session import Session
+    from dpxplain.words.prices import Price
 
 # -- Queries and comparisons -------------------------------------------------------------------------------
 

@@ -276,13 +276,14 @@ def _clone() -> Path:
     """The repository that this package runs from, or the one that contains the current folder."""
     here = Path.cwd()
     for root in (Path(__file__).resolve().parents[3], here, *here.parents):
-        if (root / "experiments" / "__main__.py").is_file() and _is_ours(root / "pyproject.toml"):
+        project = root / "pyproject.toml"
+        if (
+            (root / "experiments" / "__main__.py").is_file()
+            and project.is_file()
+            and 'name = "dpxplain"' in project.read_text(encoding="utf-8", errors="replace")
+        ):
             return root
     raise BadRequest(
         "The installed package does not include the experiments. They need a clone of the repository.",
         remedy="Run the command inside a clone, or run make experiments there.",
     )
-
-
-def _is_ours(project: Path) -> bool:
-    return project.is_file() and 'name = "dpxplain"' in project.read_text(encoding="utf-8", errors="replace")

@@ -22,12 +22,11 @@ from dpxplain.cli.options import (
     LedgerPlace,
     Reason,
     acting_curator,
+    command_group,
     excerpt,
-    json_fields,
     ledger_at,
     minute,
     print_table,
-    show_help,
 )
 from dpxplain.cli.screen import BROKEN, ERR, OK, OUT, VIOLATED, amount, emit, note, show_json, warn
 from dpxplain.errors import BadRequest
@@ -42,13 +41,7 @@ if TYPE_CHECKING:
 
 # -- Ledger ------------------------------------------------------------------------------------------------
 
-ledger_app = typer.Typer(rich_markup_mode="rich")
-
-
-@ledger_app.callback(invoke_without_command=True)
-def ledger_root(context: typer.Context) -> None:
-    """Create, check, back up or restore a ledger, or declare a loss."""
-    show_help(context)
+ledger_app = command_group("Create, check, back up or restore a ledger, or declare a loss.")
 
 
 @ledger_app.command("create")
@@ -119,7 +112,7 @@ def back_up(
         report = ledger.recovery.backup(target)
         problem, lost = ledger.recovery.anchor_problem(), _known_losses(ledger)
     if as_json:
-        fields = json_fields(report) | {"intact": report.intact, "behind": problem}
+        fields = asdict(report) | {"intact": report.intact, "behind": problem}
         show_json({"kind": "backup", "file": str(target)} | fields)
     else:
         for broken in report.problems:
@@ -170,7 +163,7 @@ def restore(
         report = ledger.recovery.restore_verified(backup, by=acting_curator(by))
         problem, lost = ledger.recovery.anchor_problem(), _known_losses(ledger)
     if as_json:
-        fields = json_fields(report) | {"behind": problem, "lost": _as_json(lost)}
+        fields = asdict(report) | {"behind": problem, "lost": _as_json(lost)}
         show_json({"kind": "restore", "file": str(file)} | fields)
         return
     note(f"Restored {report.records:,} records, head {report.head}.")
@@ -256,7 +249,7 @@ def _as_json(lost: Sequence[Loss]) -> list[dict[str, object]]:
 
 # -- Audit log ---------------------------------------------------------------------------------------------
 
-audit_app = typer.Typer(rich_markup_mode="rich")
+audit_app = command_group("Show, verify or anchor the audit log, or test the privacy promise.")
 
 _DEFAULT_KEY = Path("~/.dpxplain-anchor.key")
 
@@ -267,12 +260,6 @@ Key = Annotated[
         envvar="DPXPLAIN_ANCHOR_KEY",
     ),
 ]  # fmt: skip
-
-
-@audit_app.callback(invoke_without_command=True)
-def audit_root(context: typer.Context) -> None:
-    """Show, verify or anchor the audit log, or test the privacy promise."""
-    show_help(context)
 
 
 @audit_app.command("show")
@@ -291,7 +278,7 @@ def show_audit(
     with ledger_at(place) as ledger:
         records = ledger.audit(after, limit)
     if as_json:
-        show_json({"kind": "audit", "records": [json_fields(record) for record in records]})
+        show_json({"kind": "audit", "records": [asdict(record) for record in records]})
         return
     print_table(
         ("id", "time (UTC)", "who", "what", "data set", "details"),
@@ -353,7 +340,7 @@ def verify_audit(
         upgraded = ledger.is_upgraded
     intact = report.intact and report.records > 0
     if as_json:
-        fields = json_fields(report) | {"intact": intact, "upgraded": upgraded}
+        fields = asdict(report) | {"intact": intact, "upgraded": upgraded}
         if anchored is not None:
             age = round(anchored.age.total_seconds())
             fields["anchor"] = {"records": anchored.records, "time": anchored.time, "age_seconds": age}
@@ -432,14 +419,14 @@ def anchor_audit(
         report = ledger.verify_audit(anchor.head, earlier)
     if not report.intact:
         if as_json:
-            show_json({"kind": "audit-report"} | json_fields(report) | {"intact": False})
+            show_json({"kind": "audit-report"} | asdict(report) | {"intact": False})
         else:
             _print_report(report)
             warn("The anchor was not written.")
         raise typer.Exit(BROKEN)
     write_anchor(file, anchor, secret)
     if as_json:
-        show_json({"kind": "anchor", "file": str(file)} | json_fields(anchor))
+        show_json({"kind": "anchor", "file": str(file)} | asdict(anchor))
     else:
         note(f"Anchored at record {anchor.records:,}, head {anchor.head}.")
         note("Keep the file and the key where people who can write the ledger cannot change them.")

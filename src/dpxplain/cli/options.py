@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from pathlib import Path
@@ -23,8 +23,6 @@ from dpxplain.errors import BadRequest
 from dpxplain.ledger import ANCHOR_VARIABLE, WORKSPACE
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
     from dpxplain.ledger.ledger import SQLLedger
     from dpxplain.model.schema import Schema
     from dpxplain.results.answer import Answer
@@ -581,14 +579,6 @@ def future_time(text: str) -> datetime:
         ) from None
 
 
-def json_fields(values: DataclassInstance) -> dict[str, Any]:
-    """A ledger row's fields as JSON values."""
-    return {
-        name: value.isoformat() if isinstance(value, datetime) else value
-        for name, value in asdict(values).items()
-    }
-
-
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str) -> None:
     """Prints rows as a table, or the sentence `empty` if there are none."""
     if not rows:
@@ -611,7 +601,13 @@ def excerpt(details: object) -> str:
     return text if len(text) <= 160 else f"{text[:157]}..."
 
 
-def show_help(context: typer.Context) -> None:
-    """Prints the group's help if no command was named."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+def command_group(help: str) -> typer.Typer:
+    """An app for a group of commands. Without a command it prints its help."""
+    app = typer.Typer(rich_markup_mode="rich")
+
+    @app.callback(invoke_without_command=True, help=help)
+    def root(context: typer.Context) -> None:
+        if context.invoked_subcommand is None:
+            typer.echo(context.get_help())
+
+    return app

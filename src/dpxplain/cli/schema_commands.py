@@ -23,9 +23,8 @@ from rich.text import Text
 
 from dpxplain.cli import options as o
 from dpxplain.cli.options import DEFAULT_SCHEMA, By, acting_curator, ledger_at, minute, print_table
-from dpxplain.cli.priced_command import PricedCommand
 from dpxplain.cli.screen import BAD_REQUEST, OK, OUT, WARNED, Progress, amount, note, show_json, suggest, warn
-from dpxplain.cli.workspace import Place
+from dpxplain.cli.workspace import Place, PricedCommand
 from dpxplain.errors import BadRequest, SourceError
 
 if TYPE_CHECKING:
@@ -46,15 +45,10 @@ class MetadataKind(StrEnum):
     SMARTNOISE = "smartnoise"
 
 
-schema_app = typer.Typer(rich_markup_mode="rich")
+schema_app = o.command_group(
+    "Describe a data set: draft a schema from the data, check it, or choose its bounds privately."
+)
 _MOST_SHOWN = 400  # characters of TOML shown; --json has all of it
-
-
-@schema_app.callback(invoke_without_command=True)
-def schema_root(context: typer.Context) -> None:
-    """Describe a data set: draft a schema from the data, check it, or choose its bounds privately."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 @schema_app.command("init")
@@ -350,7 +344,7 @@ def _check_payload(declared: Schema, source: object, review: SchemaCheck | None)
 
 def _print_warnings(review: SchemaCheck) -> None:
     """Prints a table of shares, then each warning with its remedy and the TOML to change."""
-    from dpxplain.render.views_check import check_in_words, shares_grid
+    from dpxplain.render.views import check_in_words, shares_grid
     from dpxplain.results.schema_check import SCHEMA_FIT_NOT_PRIVATE
 
     warn(SCHEMA_FIT_NOT_PRIVATE)
@@ -370,7 +364,7 @@ def _print_warnings(review: SchemaCheck) -> None:
 
 
 def _print_warning(place: int, warning: SchemaWarning) -> None:
-    from dpxplain.render.views_check import escaped
+    from dpxplain.render.views import escaped
     from dpxplain.words.numbers import clean
 
     OUT.print()
@@ -388,7 +382,7 @@ def _print_warning(place: int, warning: SchemaWarning) -> None:
 #
 # For curators.
 
-data_app = typer.Typer(rich_markup_mode="rich")
+data_app = o.command_group("Show whether the data have changed, and accept new data.")
 
 _TABLE_HEADER = re.compile(r"\s*\[\s*table\s*\]\s*(#.*)?")
 _VERSION_KEY = re.compile(r"\s*version\s*=")
@@ -409,13 +403,6 @@ VersionName = Annotated[
         help="The version's name; default: the name these data had before, or today's date.",
     ),
 ]
-
-
-@data_app.callback(invoke_without_command=True)
-def data_root(context: typer.Context) -> None:
-    """Show whether the data have changed, and accept new data."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 @dataclass(frozen=True)

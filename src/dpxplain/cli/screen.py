@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.cells import cell_len
@@ -32,7 +32,7 @@ from dpxplain.model.display import as_json
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from dpxplain.results.preview import Price
+    from dpxplain.words.prices import Price
 
 # -- Output ------------------------------------------------------------------------------------------------
 
@@ -83,10 +83,6 @@ class Format(StrEnum):
     CSV = "csv"
 
 
-class _Exportable(Protocol):
-    def to_csv(self) -> str: ...
-
-
 def show(result: object, *, notes: bool = False) -> None:
     """Prints a result as a table, with its notes if they are asked for."""
     from dpxplain.render.terminal import renderable
@@ -110,11 +106,6 @@ def _finite(value: Any) -> Any:
     return value if value is None or isinstance(value, str | int) else _finite(as_json(value))
 
 
-def show_csv(result: _Exportable) -> None:
-    """Prints a result as CSV."""
-    typer.echo(result.to_csv(), nl=False)
-
-
 def present(
     result: Any,
     payload: Callable[[], object],
@@ -129,7 +120,7 @@ def present(
     if format is Format.JSON:
         show_json(payload())
     elif format is Format.CSV:
-        show_csv(result if truth is None else truth)
+        typer.echo((result if truth is None else truth).to_csv(), nl=False)
     else:
         show(result, notes=notes)
         if truth is not None:
@@ -263,12 +254,12 @@ _MARGIN = "  "
 
 def report(error: BaseException, *, as_json: bool, debug: bool) -> int:
     """Prints the error on stderr and returns the exit code."""
-    if isinstance(error, Declined | KeyboardInterrupt | typer.Abort) and as_json:
-        emit("interrupted", message=_interruption(error))
-        return INTERRUPTED
     if isinstance(error, Declined | KeyboardInterrupt | typer.Abort):
-        # At the end of input Typer aborts a prompt, with the cursor still on the prompt's line.
-        ERR.print(("\n" if isinstance(error, typer.Abort) else "") + _interruption(error), style="yellow")
+        if as_json:
+            emit("interrupted", message=_interruption(error))
+        else:
+            # At the end of input Typer aborts a prompt, with the cursor still on the prompt's line.
+            ERR.print(("\n" if isinstance(error, typer.Abort) else "") + _interruption(error), style="yellow")
         return INTERRUPTED
     ours = _as_dpxplain_error(error)
     where = _error_place(error) if debug and not isinstance(ours, BadRequest | BudgetExhausted) else ""

@@ -48,7 +48,17 @@ from dpxplain.explanation.influence import (
     totals,
 )
 from dpxplain.ledger.protocol import DataVersion, DataVersions, Ledger, LedgerView, damage_explained
-from dpxplain.model.charge import Budget, Charge, DataState, Ending, Entry, EntryId, HistoryPage, Request
+from dpxplain.model.charge import (
+    Budget,
+    Charge,
+    DataState,
+    Ending,
+    Entry,
+    EntryId,
+    HistoryPage,
+    Request,
+    Spend,
+)
 from dpxplain.model.column import ValueCounts
 from dpxplain.model.confidential import Confidential, ContentDigest
 from dpxplain.model.groups import BIN, AnyGrouped, Groups
@@ -88,6 +98,11 @@ class ReleasePlan(Protocol[R_co]):
     @property
     def schema(self) -> Schema:
         """The declarations that its sensitivities follow from."""
+        ...
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        """What it costs, by mechanism."""
         ...
 
     def key(self, dataset: OpenDataset) -> str:

@@ -13,15 +13,14 @@ from typing import Any
 from dpxplain.errors import BadRequest
 from dpxplain.model.charge import gaussian_part
 from dpxplain.privacy.accounting import epsilon
-from dpxplain.render import chart_rows, charts, views_results
+from dpxplain.render import charts, views_results
 from dpxplain.render.layout import TextColumn, TextGrid
 from dpxplain.render.notebook import Markup, badge, el, fold, inline_svg, joined, table
 from dpxplain.render.views_results import answer_grid, explanation_grid, explanation_grids, of_question
 from dpxplain.results.answer import Answer
-from dpxplain.results.asked_question import AskedQuestion
 from dpxplain.results.explanation import Explanation, Story
 from dpxplain.results.question import Question
-from dpxplain.results.released_answer import AnswerRow, ReleasedAnswer
+from dpxplain.results.released_answer import AnswerRow, AskedQuestion, ReleasedAnswer
 from dpxplain.words import numbers, prices
 from dpxplain.words.sentences import (
     GENERAL_USE,
@@ -346,11 +345,11 @@ def _section(title: str, *parts: str | None) -> Markup:
     return el("section", el("h2", title), joined(*parts))
 
 
-def _figure(draw: Callable[[int], chart_rows.Spec], alt: str, caption: str = "") -> Markup:
+def _figure(draw: Callable[[int], charts.Spec], alt: str, caption: str = "") -> Markup:
     """The chart twice, for wide and for narrow screens; style sheets show one of them."""
     return el(
         "figure",
-        inline_svg(draw(chart_rows.WIDE), alt, "dpx-chart wide"),
-        inline_svg(draw(chart_rows.PHONE), alt, "dpx-chart phone"),
+        inline_svg(draw(charts.WIDE), alt, "dpx-chart wide"),
+        inline_svg(draw(charts.PHONE), alt, "dpx-chart phone"),
         el("figcaption", caption) if caption else None,
     )

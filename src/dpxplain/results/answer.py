@@ -11,10 +11,9 @@ from dpxplain.privacy.intervals import DEFAULT_METHOD
 from dpxplain.results.base import (
     USUAL_PREPARATION,
     Truth,
-    asked_rho,
     checked_arguments,
+    planned_at_price,
     require_curator,
-    required_rho,
 )
 from dpxplain.results.preview import PlannedPreparation, PreparationPreview, Prepared, plan_prepared
 from dpxplain.results.question import Question, RatioQuestion, ratio_of
@@ -138,13 +137,11 @@ class Answer(ReleasedAnswer):
     ) -> PlannedPreparation:
         """Plan `prepare` without running it, to price it or run it later. Spends nothing."""
         self._check_explainable()
-        dataset = self._dataset
 
-        def plan(rho: float) -> PlannedPreparation:
-            return plan_prepared(self, rho, choice, dataset)
+        def plan_at(rho: float) -> PlannedPreparation:
+            return plan_prepared(self, rho, choice, self._dataset)
 
-        price = asked_rho(rho, epsilon, dataset, lambda rho: plan(rho).plan.spends)
-        return plan(required_rho(price, "prepare", USUAL_PREPARATION, dataset))
+        return planned_at_price(plan_at, rho, epsilon, self._dataset, "prepare", USUAL_PREPARATION)
 
     def _check_explainable(self) -> None:
         aggregate = self.statement.query.aggregate

@@ -32,7 +32,6 @@ from dpxplain.privacy.formulas import DEFAULT_FORMULA_METHOD
 from dpxplain.privacy.formulas import METHODS as FORMULA_METHODS
 from dpxplain.privacy.intervals import DEFAULT_METHOD, METHODS, Interval
 from dpxplain.results.answer import Answer
-from dpxplain.results.asked_question import query_request
 from dpxplain.results.base import (
     NAMES,
     USUAL_QUERY,
@@ -44,14 +43,15 @@ from dpxplain.results.base import (
     require_curator,
 )
 from dpxplain.results.combination import FormulaValues, arrangement, finite, rounded, selection
-from dpxplain.results.preview import PlannedPreparation, Price, QueriesPreview, QueryPreview
+from dpxplain.results.preview import PlannedPreparation, QueriesPreview, QueryPreview
 from dpxplain.results.question import Question, RatioQuestion
-from dpxplain.results.released_answer import AnswerRow, plain_value
+from dpxplain.results.released_answer import AnswerRow, plain_value, query_request
 from dpxplain.sql.parse import parse
 from dpxplain.sql.source import refuse_where
 from dpxplain.words import numbers
 from dpxplain.words.declarations import shaped_by
 from dpxplain.words.numbers import PLAIN, Unit
+from dpxplain.words.prices import Price
 from dpxplain.words.sentences import in_percent, unselected_note
 
 # -- Answers -----------------------------------------------------------------------------------------------
@@ -422,7 +422,7 @@ class _ComputedRows(dict[int, AnswerRow]):
             ends,
             math.nan,
             is_unknown=math.isinf(ends[0]) and math.isinf(ends[1]),
-            _index=group,
+            number=group,
             _values=self._values,
         )
         self[group] = row

@@ -212,10 +212,24 @@ def asked_rho(
     return price
 
 
-def required_rho(price: float | None, name: str, usual: float, dataset: OpenDataset) -> float:
-    """The price; raises if there is none, and names a usual one. `name` is the public method."""
+PlannedRequest = TypeVar("PlannedRequest", bound="Planned[Any, Any]")
+
+
+def planned_at_price(
+    plan_at: Callable[[float], PlannedRequest],
+    rho: float | None,
+    epsilon: float | None,
+    dataset: OpenDataset,
+    name: str,
+    usual: float,
+) -> PlannedRequest:
+    """The request at its price in ρ or ε; without one, raises and names a usual price.
+
+    `name` is the public method.
+    """
+    price = asked_rho(rho, epsilon, dataset, lambda rho: plan_at(rho).plan.spends)
     if price is not None:
-        return price
+        return plan_at(price)
     budget = dataset.ledger.budget(dataset.name)
     _, good, _ = ladder(usual, budget.limit)
     preview = f"preview_{name}(rho={good:g})"

@@ -22,7 +22,6 @@ from dpxplain.model.expression import (
     COMPARE,
     ArithmeticOperator,
     Compared,
-    ComparisonOperator,
     Constant,
     Measured,
     Operation,
@@ -420,7 +419,7 @@ class AggregateAnswer(Protocol):
     groups: Groups
     statement: Statement
 
-    def row(self, index: int, /) -> Any: ...
+    def row(self, index: int, /) -> ValueRow: ...
 
 
 class FormulaValues:
@@ -447,17 +446,14 @@ class FormulaValues:
         if isinstance(self.formula, Measured):
             part = self.parts[self.formula.aggregate]
             if part.statement.presentation.values[0].digits is None:
-                row: ValueRow = part.row(group)
+                row = part.row(group)
                 return row.estimate, row.interval
         value = self.value(group)
         return finite(value.estimate, value.interval), value.interval
 
     def is_unknown(self, group: int) -> bool:
         """Whether nothing is known about an aggregate's value. Such groups come last in any order."""
-        if not isinstance(self.formula, Measured):
-            return False
-        row: ValueRow = self.parts[self.formula.aggregate].row(group)
-        return row.is_unknown
+        return isinstance(self.formula, Measured) and self.parts[self.formula.aggregate].row(group).is_unknown
 
 
 def finite(estimate: float, ends: Interval) -> float:
@@ -599,19 +595,13 @@ def _compare(
     else:
         value, (low, high) = valued(Operation("-", (left, right)))
         constant = 0.0
-    holds = _holds(value, condition.operator, constant)
-    return holds, _is_certain(low, high, condition.operator, constant)
-
-
-def _holds(value: float, comparison: ComparisonOperator, constant: float) -> bool:
-    return bool(COMPARE[comparison](value, constant))
-
-
-def _is_certain(low: float, high: float, comparison: ComparisonOperator, constant: float) -> bool:
-    """Whether the comparison has one outcome over the whole interval."""
-    if comparison in ("=", "<>"):
-        return constant < low or constant > high or low == high
-    return _holds(low, comparison, constant) == _holds(high, comparison, constant)
+    compare = COMPARE[condition.operator]
+    # Certain: the comparison has one outcome over the whole interval.
+    if condition.operator in ("=", "<>"):
+        certain = constant < low or constant > high or low == high
+    else:
+        certain = compare(low, constant) == compare(high, constant)
+    return compare(value, constant), certain
 
 
 def _listed(groups: Sequence[JudgedGroup]) -> str:

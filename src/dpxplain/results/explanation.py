@@ -33,9 +33,9 @@ from dpxplain.phases.plan import ExplanationOptions, ExplanationPlan
 from dpxplain.phases.prepare import Preparations
 from dpxplain.privacy.intervals import Interval
 from dpxplain.privacy.marginals.inference import Gap
-from dpxplain.results.asked_question import AskedQuestion
 from dpxplain.results.base import Planned, ReleasedRows, Row, Truth, require_curator
-from dpxplain.results.preview import CustomPreview, ExplanationPreview, Price
+from dpxplain.results.preview import CustomPreview, ExplanationPreview
+from dpxplain.results.released_answer import AskedQuestion
 from dpxplain.words import numbers
 from dpxplain.words.declarations import Counting
 from dpxplain.words.findings import (
@@ -48,7 +48,7 @@ from dpxplain.words.findings import (
     explanation_finding,
     story_finding,
 )
-from dpxplain.words.prices import PREPARED, cost
+from dpxplain.words.prices import PREPARED, Price, cost
 from dpxplain.words.sentences import (
     GENERAL_USE,
     MAY_MISS,

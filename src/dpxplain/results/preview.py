@@ -4,11 +4,10 @@ preparations, whose previews forecast from released values.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import dataclass
 
 from dpxplain.explanation.family_choice import FamilyChoice
-from dpxplain.model.charge import EntryId, Request, Spend, gaussian_part, rho_of_units, spend_units
+from dpxplain.model.charge import EntryId, Request, Spend
 from dpxplain.model.contrast import Contrast, Verdict
 from dpxplain.model.display import Displayed, Record, Tabular
 from dpxplain.model.query import VARIANCES
@@ -21,64 +20,19 @@ from dpxplain.phases.explain_custom import CustomPlan
 from dpxplain.phases.explain_marginals import MarginalsExplanation
 from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms
 from dpxplain.phases.prepare import Preparation, plan_preparation
-from dpxplain.privacy.accounting import epsilon
 from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.privacy.intervals import DEFAULT_METHOD, NoisyMean, mean_interval
-from dpxplain.results.asked_question import AskedQuestion, prepare_request
 from dpxplain.results.base import Planned
-from dpxplain.results.released_answer import ReleasedAnswer
+from dpxplain.results.released_answer import AskedQuestion, ReleasedAnswer, prepare_request
 from dpxplain.words import numbers
 from dpxplain.words.declarations import shaped_by
-from dpxplain.words.prices import preparation_forecast
+from dpxplain.words.prices import Price, preparation_forecast
 from dpxplain.words.sentences import UNMATCHED
-
-# -- Price -------------------------------------------------------------------------------------------------
-
-
-class Priced(Protocol):
-    """Any plan that has a price."""
-
-    @property
-    def rho(self) -> float: ...
-
-    @property
-    def spends(self) -> tuple[Spend, ...]: ...
-
-
-@dataclass(frozen=True)
-class Price:
-    """The price and the budget, which every preview shows."""
-
-    rho: float
-    spends: tuple[Spend, ...]
-    remaining: float  # before spending
-    free: bool  # the identical request is stored already
-    delta: float  # at which ε is shown
-
-    @classmethod
-    def of(cls, plan: Priced, dataset: OpenDataset, *, free: bool) -> Price:
-        remaining = dataset.ledger.budget(dataset.name).remaining
-        return cls(plan.rho, plan.spends, remaining, free, dataset.schema.privacy.delta)
-
-    @property
-    def epsilon(self) -> float:
-        """The ε of this price alone, at the declared δ."""
-        return epsilon(self.rho, self.delta, gaussian_part(self.rho, self.spends))
-
-    @property
-    def affordable(self) -> bool:
-        return self.free or spend_units(self.rho) <= spend_units(self.remaining)
-
-    @property
-    def remaining_after(self) -> float:
-        if self.free:
-            return self.remaining
-        return rho_of_units(max(0, spend_units(self.remaining) - spend_units(self.rho)))
-
 
 # -- Queries -----------------------------------------------------------------------------------------------
 
 _EXAMPLE_SIZES = (100, 1_000, 10_000)
+MarginsBySize = tuple[tuple[int, float], ...]
 
 
 @dataclass(frozen=True)
@@ -94,7 +48,7 @@ class QueryPreview(Displayed, Tabular):
     groups: int
     confidence: float
     margin: float | None
-    margin_by_group_size: tuple[tuple[int, float], ...]
+    margin_by_group_size: MarginsBySize
     shaped_by: tuple[str, ...] = ()
     """The declarations that will shape the numbers, including those inferred from expressions."""
 
@@ -108,41 +62,9 @@ class QueryPreview(Displayed, Tabular):
         dataset: OpenDataset,
         confidence: float,
     ) -> QueryPreview:
-        preview = cls._priced(noise, sql, groups, price, dataset, confidence)
-        return replace(preview, shaped_by=shaped_by([noise.query], dataset.schema))
-
-    @classmethod
-    def _priced(
-        cls,
-        noise: ExpectedNoise,
-        sql: str,
-        groups: int,
-        price: Price,
-        dataset: OpenDataset,
-        confidence: float,
-    ) -> QueryPreview:
-        z = two_sided_quantile(confidence)
-        if noise.query.aggregate.kind in VARIANCES:
-            return cls(
-                price, sql, groups, confidence, None, _variance_margins(noise, dataset.schema, confidence)
-            )
-        if noise.query.aggregate.kind == "quantile":
-            return cls(price, sql, groups, confidence, None, ())
-        if noise.query.aggregate.kind != "avg":
-            scale = noise.sum_scale if noise.query.aggregate.kind == "sum" else noise.count_scale
-            assert scale is not None
-            return cls(price, sql, groups, confidence, z * scale, ())
-        assert noise.count_scale is not None
-        assert noise.sum_scale is not None
-        grid = measured_grid(noise.query, dataset.schema)
-        low, high = grid.low * grid.unit, grid.high * grid.unit
-        margins = []
-        for size in _EXAMPLE_SIZES:
-            # Away from the middle of the bounds the noisy count matters too; half-way out is typical.
-            example = NoisyMean(size * (high - low) / 4, size, noise.sum_scale, noise.count_scale, low, high)
-            interval = mean_interval(example, confidence)
-            margins.append((size, (interval[1] - interval[0]) / 2))
-        return cls(price, sql, groups, confidence, None, tuple(margins))
+        margin, by_size = _expected_margins(noise, dataset.schema, confidence)
+        declarations = shaped_by([noise.query], dataset.schema)
+        return cls(price, sql, groups, confidence, margin, by_size, declarations)
 
     def records(self) -> list[Record]:
         common = {"rho": self.price.rho, "remaining_after": self.price.remaining_after}
@@ -151,9 +73,37 @@ class QueryPreview(Displayed, Tabular):
         return [common | {"group_size": size, "margin": m} for size, m in self.margin_by_group_size]
 
 
-def _variance_margins(
+def _expected_margins(
     noise: ExpectedNoise, schema: Schema, confidence: float
-) -> tuple[tuple[int, float], ...]:
+) -> tuple[float | None, MarginsBySize]:
+    """The margin of every group, or else the margins of groups of some sizes. A quantile has neither."""
+    kind = noise.query.aggregate.kind
+    if kind == "quantile":
+        return None, ()
+    if kind in VARIANCES:
+        return None, _variance_margins(noise, schema, confidence)
+    if kind == "avg":
+        return None, _mean_margins(noise, schema, confidence)
+    scale = noise.sum_scale if kind == "sum" else noise.count_scale
+    assert scale is not None
+    return two_sided_quantile(confidence) * scale, ()
+
+
+def _mean_margins(noise: ExpectedNoise, schema: Schema, confidence: float) -> MarginsBySize:
+    assert noise.count_scale is not None
+    assert noise.sum_scale is not None
+    grid = measured_grid(noise.query, schema)
+    low, high = grid.low * grid.unit, grid.high * grid.unit
+    margins = []
+    for size in _EXAMPLE_SIZES:
+        # Away from the middle of the bounds the noisy count matters too; half-way out is typical.
+        example = NoisyMean(size * (high - low) / 4, size, noise.sum_scale, noise.count_scale, low, high)
+        interval = mean_interval(example, confidence)
+        margins.append((size, (interval[1] - interval[0]) / 2))
+    return tuple(margins)
+
+
+def _variance_margins(noise: ExpectedNoise, schema: Schema, confidence: float) -> MarginsBySize:
     """Half-widths for groups whose values are spread evenly over the bounds."""
     grid = measured_grid(noise.query, schema)
     margins = []

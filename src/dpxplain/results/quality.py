@@ -39,8 +39,8 @@ from dpxplain.phases.measure import (
 from dpxplain.privacy.calibration import normal_quantile, two_sided_quantile
 from dpxplain.privacy.intervals import Interval, NoisyCount, bin_bounds, check_asked_confidence, shares_up_to
 from dpxplain.results.base import Planned, ReleasedRows
-from dpxplain.results.preview import Price
 from dpxplain.words import numbers
+from dpxplain.words.prices import Price
 
 # -- Data quality ------------------------------------------------------------------------------------------
 #
@@ -243,10 +243,6 @@ class DiscoveryPreview(Displayed, Tabular):
     def found_units(self) -> int:
         """How many units must have a value for it to be found with this confidence."""
         return math.ceil(self.threshold + 1 - normal_quantile(1 - self.confidence) * self.scale)
-
-    @property
-    def shaped_by(self) -> tuple[str, ...]:
-        return ()
 
     def records(self) -> list[Record]:
         return [

@@ -31,7 +31,6 @@ from dpxplain.phases.plan import (
 from dpxplain.phases.prepare import Preparations, StoredPreparation
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_asked_confidence
 from dpxplain.privacy.mechanisms.ranking import DEFAULT_SPLIT, LOWER_SHARE
-from dpxplain.results.asked_question import AskedQuestion, explain_request, prepare_request
 from dpxplain.results.base import (
     USUAL_EXPLANATION,
     USUAL_PREPARATION,
@@ -52,7 +51,7 @@ from dpxplain.results.explanation import (
     plan_by,
 )
 from dpxplain.results.preview import CustomPreview, ExplanationPreview
-from dpxplain.results.released_answer import ReleasedAnswer
+from dpxplain.results.released_answer import AskedQuestion, ReleasedAnswer, explain_request, prepare_request
 from dpxplain.words.sentences import ratio_text
 
 # -- Question ----------------------------------------------------------------------------------------------
@@ -392,14 +391,13 @@ class Question(AskedQuestion):
         _refuse_mechanism(options)
         family = self._family(options.choice.in_schema_order(self._dataset.schema))
 
-        def planned(rho: float | None) -> PlannedCustomExplanation:
+        def plan_at(rho: float | None) -> PlannedCustomExplanation:
             return plan_by(influence, self, family, self._dataset, replace(options, rho=rho))
 
         def spends_at(rho: float) -> tuple[Spend, ...]:
-            return planned(rho).plan.spends
+            return plan_at(rho).plan.spends
 
-        price = asked_rho(options.rho, options.epsilon, self._dataset, spends_at)
-        return planned(price)
+        return plan_at(asked_rho(options.rho, options.epsilon, self._dataset, spends_at))
 
     def _family(self, choice: FamilyChoice) -> PredicateFamily:
         if self.answer.no_influence:
@@ -409,19 +407,20 @@ class Question(AskedQuestion):
     def _terms(self, family: PredicateFamily, options: ExplanationOptions, rho: float) -> ExplanationTerms:
         """The checked terms of an explanation at a price."""
         confidence, distinct = options.confidence, options.distinct
-        terms = ExplanationTerms(
-            self.answer.statement.query,
-            self.contrast,
-            family,
-            self.answer.release,
-            options.k,
-            rho,
-            confidence=self.confidence if confidence is None else confidence,
-            sensitivity=options.sensitivity,
-            distinct=is_folded_by_default(family) if distinct is None else distinct,
-            ratio=None if self.ratio is None else (self.ratio, self.estimate),
+        return check_terms(
+            ExplanationTerms(
+                self.answer.statement.query,
+                self.contrast,
+                family,
+                self.answer.release,
+                options.k,
+                rho,
+                confidence=self.confidence if confidence is None else confidence,
+                sensitivity=options.sensitivity,
+                distinct=is_folded_by_default(family) if distinct is None else distinct,
+                ratio=None if self.ratio is None else (self.ratio, self.estimate),
+            )
         )
-        return check_terms(terms)
 
     def _needs_a_price(self) -> ExplanationError:
         """The error for an explanation that is neither prepared nor paid for, with the cost of either."""
@@ -481,8 +480,8 @@ class RatioQuestion(Question):
         sign = known_divisor(ratio, weigh, _divisor_name(ratio, answer), _signs(answer))
         estimates = reading.estimates(ratio.groups)
         assessment = assess_ratio(ratio, estimates, weigh, limits)
-        self._ratio = ratio
-        self._contrast = linear_question(ratio, assessment.estimate, sign)
+        self.ratio: Ratio = ratio
+        self.contrast = linear_question(ratio, assessment.estimate, sign)
         self.answer = answer
         self.confidence = confidence
         self.method = method
@@ -496,11 +495,6 @@ class RatioQuestion(Question):
             self.in_general = assess_ratio(ratio, estimates, sampled, limits)
         self._dataset = dataset
         self.freeze()
-
-    @property
-    def ratio(self) -> Ratio:
-        """What is divided by what. Read only: sensitivities follow from it."""
-        return self._ratio
 
     @property
     def labels(self) -> list[str]:

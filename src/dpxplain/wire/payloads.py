@@ -1,7 +1,7 @@
 """Results as JSON objects for programs, each with its `kind`.
 
 The command line prints them with --json, and the server sends them. Records in them have their public fields
-only (`model.public`).
+only (`model.display`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from dpxplain.render.views_prices import true_texts
 from dpxplain.render.views_results import answer_figures, gap_without_text
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers, FormulaAnswer
-from dpxplain.results.asked_question import AskedQuestion, group_request
 from dpxplain.results.base import Truth
 from dpxplain.results.explanation import Explanation, ExplanationRow, Story, StoryPreview
 from dpxplain.results.preview import (
@@ -39,7 +38,7 @@ from dpxplain.results.preview import (
     QueryPreview,
 )
 from dpxplain.results.quality import DiscoveryPreview, Quality, QualityPreview, Tuning, TuningPreview
-from dpxplain.results.released_answer import AnswerRow, ReleasedAnswer
+from dpxplain.results.released_answer import AnswerRow, AskedQuestion, ReleasedAnswer, group_request
 from dpxplain.sql.parse import parse
 from dpxplain.sql.render import narrowing
 from dpxplain.wire.shapes import (

@@ -1,14 +1,19 @@
-"""Prices in words: what a request costs, what would be left, and how precise its result will be."""
+"""Prices, also in words: what a request costs, what would be left, and how precise its result will be."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
-from dpxplain.model.charge import Spend
+from dpxplain.model.charge import Spend, gaussian_part, rho_of_units, spend_units
 from dpxplain.model.schema import Privacy, Schema
+from dpxplain.privacy.accounting import epsilon
 from dpxplain.words.numbers import PERCENT, PLAIN, POINTS, Unit, at_most, clean, interval, level, number, rho
+
+if TYPE_CHECKING:
+    from dpxplain.phases.dataset import OpenDataset
 
 # -- Prices ------------------------------------------------------------------------------------------------
 
@@ -22,8 +27,8 @@ EPSILON = (
 )
 
 
-class PricedPlan(Protocol):
-    """The price of a preview."""
+class Priced(Protocol):
+    """Any plan that has a price."""
 
     @property
     def rho(self) -> float: ...
@@ -31,23 +36,36 @@ class PricedPlan(Protocol):
     @property
     def spends(self) -> tuple[Spend, ...]: ...
 
-    @property
-    def epsilon(self) -> float: ...
+
+@dataclass(frozen=True)
+class Price:
+    """The price and the budget, which every preview shows."""
+
+    rho: float
+    spends: tuple[Spend, ...]
+    remaining: float  # before spending
+    free: bool  # the identical request is stored already
+    delta: float  # at which ε is shown
+
+    @classmethod
+    def of(cls, plan: Priced, dataset: OpenDataset, *, free: bool) -> Price:
+        remaining = dataset.ledger.budget(dataset.name).remaining
+        return cls(plan.rho, plan.spends, remaining, free, dataset.schema.privacy.delta)
 
     @property
-    def delta(self) -> float: ...
+    def epsilon(self) -> float:
+        """The ε of this price alone, at the declared δ."""
+        return epsilon(self.rho, self.delta, gaussian_part(self.rho, self.spends))
 
     @property
-    def remaining(self) -> float: ...
+    def affordable(self) -> bool:
+        return self.free or spend_units(self.rho) <= spend_units(self.remaining)
 
     @property
-    def free(self) -> bool: ...
-
-    @property
-    def affordable(self) -> bool: ...
-
-    @property
-    def remaining_after(self) -> float: ...
+    def remaining_after(self) -> float:
+        if self.free:
+            return self.remaining
+        return rho_of_units(max(0, spend_units(self.remaining) - spend_units(self.rho)))
 
 
 def cost(total: float, spends: Sequence[Spend], free: bool = False) -> str:
@@ -59,24 +77,20 @@ def cost(total: float, spends: Sequence[Spend], free: bool = False) -> str:
     return f"Cost: {rho(total)}{split}."
 
 
-def price(quote: PricedPlan) -> tuple[str, ...]:
+def price(quote: Price) -> tuple[str, ...]:
     """The first lines of a preview: the cost, and what would be left."""
     if quote.free and not quote.rho:
         return (PREPARED,)
     if quote.free:
         return (STORED,)
+    total = f"Price: {rho_and_epsilon(quote.rho, quote.epsilon, quote.delta)}."
     if not quote.affordable:
-        over = f"Only {rho(quote.remaining)} is left, so the request would be refused."
-        return f"Price: {_priced(quote)}.", over
+        return total, f"Only {rho(quote.remaining)} is left, so the request would be refused."
     left = f"{rho(quote.remaining)} is left now, {rho(quote.remaining_after)} afterwards."
-    return f"Price: {_priced(quote)}.", left
+    return total, left
 
 
-def _priced(quote: PricedPlan) -> str:
-    return rho_and_epsilon(quote.rho, quote.epsilon, quote.delta)
-
-
-def price_summary(quote: PricedPlan, *, once: bool = False) -> str:
+def price_summary(quote: Price, *, once: bool = False) -> str:
     """The price in one sentence; `once` if it also pays for every further explanation."""
     if quote.free:
         return STORED if quote.rho else PREPARED

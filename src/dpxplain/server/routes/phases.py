@@ -24,7 +24,7 @@ from dpxplain.phases.prepare import preparation_subject
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers, PlannedQuery, level_of, query_margin
 from dpxplain.results.explanation import PlannedExplanation, PlannedStory
-from dpxplain.results.preview import PlannedPreparation, Price
+from dpxplain.results.preview import PlannedPreparation
 from dpxplain.results.quality import PlannedDiscovery, PlannedQuality, bought_quality
 from dpxplain.server import limits, records, requests
 from dpxplain.server.authenticate import PREFIX, AnyCaller
@@ -99,6 +99,7 @@ from dpxplain.wire.shapes import (
     history_payload,
     query_form,
 )
+from dpxplain.words.prices import Price
 
 # -- Kinds of release ------------------------------------------------------------------------------------
 
