@@ -12,7 +12,7 @@ import pandas
 import pytest
 
 import dpxplain as dpx
-from dpxplain.model.public import as_json
+from dpxplain.model.display import as_json
 from dpxplain.render.charts import PHONE, WIDE, chart
 from dpxplain.render.views import view_of
 from dpxplain.session import Session

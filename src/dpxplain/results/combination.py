@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import html
 import math
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -16,14 +15,13 @@ from numbers import Real
 from typing import Any, ClassVar, NoReturn, Protocol
 
 from dpxplain.errors import BadRequest
-from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Entry, EntryId
 from dpxplain.model.contrast import Verdict, judge
 from dpxplain.model.expression import (
     ATOM,
+    COMPARE,
     ArithmeticOperator,
     Compared,
-    ComparisonOperator,
     Constant,
     Measured,
     Operation,
@@ -37,12 +35,23 @@ from dpxplain.model.expression import (
     operation_text,
 )
 from dpxplain.model.groups import Groups
+from dpxplain.model.process import cached_property
 from dpxplain.model.query import VARIANCES, Query, Statement
 from dpxplain.model.release import AnswerRelease, Noise
 from dpxplain.model.schema import Schema
 from dpxplain.phases.assess import group_estimates, noisy_mean
-from dpxplain.privacy.formula_intervals import DEFAULT_FORMULA_METHOD, check_method, estimate, interval
-from dpxplain.privacy.formulas import Atom, NoisyFormula, NoisyImage, NoisyPart, NoisyValue, leaves
+from dpxplain.privacy.formulas import (
+    DEFAULT_FORMULA_METHOD,
+    Atom,
+    NoisyFormula,
+    NoisyImage,
+    NoisyPart,
+    NoisyValue,
+    check_method,
+    estimate,
+    interval,
+    leaves,
+)
 from dpxplain.privacy.intervals import Interval, Loadings, check_asked_confidence
 from dpxplain.words import numbers
 from dpxplain.words.declarations import shaped_by
@@ -486,14 +495,6 @@ def arrangement(statement: Statement, parts: Sequence[AggregateAnswer], having: 
 # HAVING compares noisy values. It also reports the groups for which privacy noise may have decided the
 # outcome.
 
-_COMPARISONS: dict[ComparisonOperator, Callable[[float, float], bool]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 _LISTED = 8  # groups named in a sentence
 # A value's estimate and interval, for one group.
 Valued = Callable[[OutputFormula, int], tuple[float, Interval]]
@@ -594,7 +595,7 @@ def _compare(
     else:
         value, (low, high) = valued(Operation("-", (left, right)))
         constant = 0.0
-    compare = _COMPARISONS[condition.operator]
+    compare = COMPARE[condition.operator]
     # Certain: the comparison has one outcome over the whole interval.
     if condition.operator in ("=", "<>"):
         certain = constant < low or constant > high or low == high

@@ -12,13 +12,13 @@ from typing import Any, Self
 
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.family_choice import FamilyChoice
-from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import EntryId, Request, Spend
 from dpxplain.model.column import DomainValue, label
 from dpxplain.model.contrast import Contrast, Ratio, Verdict
 from dpxplain.model.display import Charted, Finding, Record
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import Frozen
+from dpxplain.model.process import cached_property
 from dpxplain.model.query import Query, Statement
 from dpxplain.model.release import AnswerRelease, Released
 from dpxplain.model.schema import Schema

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dpxplain.model.column import Column, at_position, label, position
-from dpxplain.model.display import Displayed, Record, Tabular
-from dpxplain.model.public import public, public_fields
+from dpxplain.model.display import Displayed, Record, Tabular, public, public_fields
 from dpxplain.model.schema import Privacy, Schema
 from dpxplain.model.schema_fit import ColumnFigures, NumberFigures, SourceFigures, UnitCandidate
 from dpxplain.words.numbers import number
@@ -534,8 +533,12 @@ def _text(value: object) -> str:
 
 def _toml(name: str, line: str) -> str:
     """A declaration's lines in the schema file."""
-    key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _literal(name)
-    return f"[columns.{key}]\n{line}"
+    return f"[columns.{toml_key(name)}]\n{line}"
+
+
+def toml_key(name: str) -> str:
+    """A column's name as a TOML key, in quotes if it needs them."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _literal(name)
 
 
 def _array(values: Sequence[object]) -> str:
