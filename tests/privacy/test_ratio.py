@@ -193,7 +193,7 @@ def test_a_ratio_is_asked_and_explained_for_every_aggregate(
     explained = question.explain(k=2, attributes=["h"])
     first = explained[0]
     assert str(first.predicate) == "h = 'x'"  # these rows lift a above the ratio
-    assert explained.explained.tells_without
+    assert explained.explained.has_gaps_without
     assert first.effect == "shrinks"
     assert "h “x”" in explained.finding.headline.lower()
     assert first.influence[0] > 0

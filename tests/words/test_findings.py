@@ -506,7 +506,7 @@ EXPLANATIONS: dict[str, tuple[Explained, str, str]] = {
 def test_an_explanation_says_what_explains_the_gap(situation: str) -> None:
     table, headline, support = EXPLANATIONS[situation]
     finding = explanation_finding(table, notes=["more"])
-    shrinking = table.those_that("shrinks")
+    shrinking = table.with_effect("shrinks")
     alone = () if len(shrinking) < 2 or ALONE in support else (ALONE,)
     assert finding == Finding(headline, support, ASSOCIATION, (*alone, "more"))
 

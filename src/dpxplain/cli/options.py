@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -100,153 +100,125 @@ def _opened_answer(ctx: typer.Context) -> Iterator[Answer | Answers]:
 
 # -- Options -----------------------------------------------------------------------------------------------
 
-_WHERE = "Data set"
-_SPENDING = "Spending"
-_WHAT = "What is asked"
-_OUTPUT = "Output"
+# Each kind of option has its own panel in the help.
+_where = partial(typer.Option, rich_help_panel="Data set")
+_spending = partial(typer.Option, rich_help_panel="Spending")
+_what = partial(typer.Option, rich_help_panel="What is asked")
+_output = partial(typer.Option, rich_help_panel="Output")
 
 Data = Annotated[
     list[str] | None,
-    typer.Option(
-        "--data", metavar="PATH|URL", envvar="DPXPLAIN_DATA", rich_help_panel=_WHERE,
+    _where(
+        "--data", metavar="PATH|URL", envvar="DPXPLAIN_DATA",
         help="File or glob (Parquet, CSV, JSON lines, Feather, DuckDB), or https://host/data-set. Repeat it "
         "for several files. Default: the schema's table.source.",
     ),
 ]  # fmt: skip
 SchemaFile = Annotated[
     str | None,
-    typer.Option(
+    _where(
         "--schema", metavar="FILE.toml", help="The schema that the curator wrote; default: ./dpxplain.toml.",
-        envvar="DPXPLAIN_SCHEMA", rich_help_panel=_WHERE,
+        envvar="DPXPLAIN_SCHEMA",
     ),
 ]  # fmt: skip
 Example = Annotated[
     str | None,
-    typer.Option(
-        "--example", "-e", metavar="NAME", help="Use bundled data: adult.", rich_help_panel=_WHERE,
-        autocompletion=complete_example,
+    _where(
+        "--example", "-e", metavar="NAME", help="Use bundled data: adult.", autocompletion=complete_example
     ),
-]  # fmt: skip
+]
 Workspace = Annotated[
     str | None,
-    typer.Option(
-        "--workspace", metavar="DIR", show_default=False, rich_help_panel=_WHERE,
+    _where(
+        "--workspace", metavar="DIR", show_default=False,
         help=f"Folder for the budget and the answers; default: DPXPLAIN_WORKSPACE, or {WORKSPACE}.",
     ),
 ]  # fmt: skip
 CertificateFile = Annotated[
     str | None,
-    typer.Option(
-        "--ca", metavar="FILE.pem", envvar="DPXPLAIN_CA", rich_help_panel=_WHERE,
+    _where(
+        "--ca", metavar="FILE.pem", envvar="DPXPLAIN_CA",
         help="The certificate of the authority that issued the server's certificate. Not needed for a public "
         "authority.",
     ),
 ]  # fmt: skip
 
-Rho = Annotated[
-    float | None,
-    typer.Option("--rho", help="Privacy budget to spend, such as 0.1.", rich_help_panel=_SPENDING),
-]
+Rho = Annotated[float | None, _spending("--rho", help="Privacy budget to spend, such as 0.1.")]
 RhoOfQuery = Annotated[
     float | None,
-    typer.Option(
-        "--rho", rich_help_panel=_SPENDING,
-        help="Privacy budget to spend, such as 0.1; default: the schema's privacy.default_rho.",
+    _spending(
+        "--rho", help="Privacy budget to spend, such as 0.1; default: the schema's privacy.default_rho."
     ),
-]  # fmt: skip
+]
 RhoUnlessPrepared = Annotated[
     float | None,
-    typer.Option(
-        "--rho", rich_help_panel=_SPENDING,
-        help="Privacy budget to spend; default: free if the answer is prepared, else 0.5.",
-    ),
-]  # fmt: skip
+    _spending("--rho", help="Privacy budget to spend; default: free if the answer is prepared, else 0.5."),
+]
 RhoToTry = Annotated[
     float | None,
-    typer.Option(
-        "--rho", rich_help_panel=_SPENDING,
+    _spending(
+        "--rho",
         help="Privacy budget to try; default: 0.1 or privacy.default_rho for a query, 0.5 for an "
         "explanation.",
     ),
-]  # fmt: skip
-Epsilon = Annotated[
-    float | None,
-    typer.Option(
-        "--epsilon", rich_help_panel=_SPENDING,
-        help="The price as ε instead of ρ, at the schema's δ.",
-    ),
-]  # fmt: skip
-DryRun = Annotated[
-    bool,
-    typer.Option("--dry-run", help="Show the price and precision; spend nothing.", rich_help_panel=_SPENDING),
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Spend without asking.", rich_help_panel=_SPENDING)]
+Epsilon = Annotated[
+    float | None, _spending("--epsilon", help="The price as ε instead of ρ, at the schema's δ.")
+]
+DryRun = Annotated[bool, _spending("--dry-run", help="Show the price and precision; spend nothing.")]
+Yes = Annotated[bool, _spending("--yes", "-y", help="Spend without asking.")]
 
 AnswerNumber = Annotated[
-    str | None,
-    typer.Option(
-        "--answer", metavar="N", help="Number of the answer; default: the last one asked.",
-        rich_help_panel=_WHAT,
-    ),
-]  # fmt: skip
+    str | None, _what("--answer", metavar="N", help="Number of the answer; default: the last one asked.")
+]
 Of = Annotated[
     str | None,
-    typer.Option(
+    _what(
         "--of", metavar="AGGREGATE", help="Which aggregate to use if the answer has several: 'AVG(pay)'.",
-        rich_help_panel=_WHAT, autocompletion=complete_aggregate,
+        autocompletion=complete_aggregate,
     ),
 ]  # fmt: skip
 Weights = Annotated[
     list[str] | None,
-    typer.Option(
+    _what(
         "--weight", metavar="GROUP=NUMBER",
         help="A group and its weight, in place of A B. Repeat the option for each group.",
-        rich_help_panel=_WHAT,
     ),
 ]  # fmt: skip
 AtLeast = Annotated[
     float | None,
-    typer.Option(
+    _what(
         "--at-least",
-        rich_help_panel=_WHAT,
         help="Ask why the value is at least this much. Default: 0; for a ratio, 1; for a share, an even "
         "share.",
     ),
 ]
-Confidence = Annotated[
-    float, typer.Option("--confidence", help="Confidence of the intervals.", rich_help_panel=_WHAT)
-]  # fmt: skip
+Confidence = Annotated[float, _what("--confidence", help="Confidence of the intervals.")]
 Population = Annotated[
     bool,
-    typer.Option(
-        "--population", rich_help_panel=_WHAT,
+    _what(
+        "--population",
         help="Also show intervals for the population from which the rows were drawn at random. Do not use it "
         "for a complete census, or for rows drawn in clusters or by choice.",
     ),
-]  # fmt: skip
-AsRatio = Annotated[
-    bool,
-    typer.Option("--ratio", help="Ask about A divided by B instead of A minus B.", rich_help_panel=_WHAT),
 ]
-AsShare = Annotated[
-    bool,
-    typer.Option("--share", help="Ask about A's share of the total of all groups.", rich_help_panel=_WHAT),
-]
+AsRatio = Annotated[bool, _what("--ratio", help="Ask about A divided by B instead of A minus B.")]
+AsShare = Annotated[bool, _what("--share", help="Ask about A's share of the total of all groups.")]
 Method = Annotated[
     str | None,
-    typer.Option(
-        "--method", rich_help_panel=_WHAT,
+    _what(
+        "--method",
         help="How the interval of averages is computed: mover (default), image, fieller or bootstrap.",
     ),
-]  # fmt: skip
+]
 FormulaMethod = Annotated[
     str,
-    typer.Option(
-        "--method", rich_help_panel=_WHAT,
+    _what(
+        "--method",
         help="How the interval of a formula is computed: image (provable), bootstrap (often narrower, "
         "approximate), or auto.",
     ),
-]  # fmt: skip
+]
 Groups = Annotated[
     list[str] | None,
     typer.Argument(
@@ -254,102 +226,72 @@ Groups = Annotated[
         help='Two groups, written as in the answer: Male, or "Male, White" for two columns.',
     ),
 ]  # fmt: skip
-K = Annotated[int, typer.Option("--k", "-k", help="How many conditions to show.", rich_help_panel=_WHAT)]
+K = Annotated[int, _what("--k", "-k", help="How many conditions to show.")]
 Attributes = Annotated[
     list[str] | None,
-    typer.Option(
+    _what(
         "--attributes", metavar="A,B,...", help="Columns to explain with; default: all suitable ones.",
-        rich_help_panel=_WHAT, autocompletion=complete_columns,
+        autocompletion=complete_columns,
     ),
 ]  # fmt: skip
 Exclude = Annotated[
     list[str] | None,
-    typer.Option(
+    _what(
         "--exclude", metavar="A,B,...", help="Columns to leave out of explanations.",
-        rich_help_panel=_WHAT, autocompletion=complete_columns,
+        autocompletion=complete_columns,
     ),
 ]  # fmt: skip
-Conjuncts = Annotated[
-    int | None,
-    typer.Option("--conjuncts", help="Columns per condition: 1, 2 or 3.", rich_help_panel=_WHAT),
-]
+Conjuncts = Annotated[int | None, _what("--conjuncts", help="Columns per condition: 1, 2 or 3.")]
 Predicates = Annotated[
     list[str] | None,
-    typer.Option(
+    _what(
         "--predicates", metavar="CONDITION|KIND",
         help="A SQL condition, or ranges[:A,B], thresholds[:A,B], differs[:A,B], either:A,B; repeat it.",
-        rich_help_panel=_WHAT,
     ),
 ]  # fmt: skip
 Mechanism = Annotated[
-    str,
-    typer.Option(
-        "--mechanism",
-        help="How the conditions are chosen: auto, marginals, vector or one-shot.",
-        rich_help_panel=_WHAT,
-    ),
+    str, _what("--mechanism", help="How the conditions are chosen: auto, marginals, vector or one-shot.")
 ]
 Sensitivity = Annotated[
-    str,
-    typer.Option(
-        "--sensitivity", help="Noise scale: tight, or paper for the published one.", rich_help_panel=_WHAT
-    ),
-]  # fmt: skip
+    str, _what("--sensitivity", help="Noise scale: tight, or paper for the published one.")
+]
 SplitOfRho = Annotated[
     str | None,
-    typer.Option(
-        "--split", metavar="SELECT,INFLUENCE,RANK|best", rich_help_panel=_SPENDING,
+    _spending(
+        "--split", metavar="SELECT,INFLUENCE,RANK|best",
         help="How one-shot (the paper's mechanism) splits ρ: 1,1,2 (default), or best, the split predicted "
         "to work best.",
     ),
 ]  # fmt: skip
 LowerShare = Annotated[
     float | None,
-    typer.Option(
-        "--lower-share", rich_help_panel=_SPENDING,
+    _spending(
+        "--lower-share",
         help="For one-shot: the part of the rank budget that goes to lower bounds (η in the paper). "
         "Default: 0.1.",
     ),
-]  # fmt: skip
+]
 Distinct = Annotated[
     bool | None,
-    typer.Option(
-        "--distinct/--all-conditions", show_default=False, rich_help_panel=_WHAT,
+    _what(
+        "--distinct/--all-conditions", show_default=False,
         help="Merge nearly identical conditions into one row. Default: only if conditions use several "
         "columns.",
     ),
 ]  # fmt: skip
 
-Curator = Annotated[
-    bool,
-    typer.Option("--curator", help="Also show true values; NOT private.", rich_help_panel=_OUTPUT),
-]
+Curator = Annotated[bool, _output("--curator", help="Also show true values; NOT private.")]
 Json = Annotated[
-    bool,
-    typer.Option(
-        "--json", help="Print JSON: the result on stdout, everything else as lines on stderr.",
-        rich_help_panel=_OUTPUT,
-    ),
-]  # fmt: skip
-Notes = Annotated[
-    bool,
-    typer.Option(
-        "--notes", help="Also show how the numbers were counted, and other notes.", rich_help_panel=_OUTPUT
-    ),
+    bool, _output("--json", help="Print JSON: the result on stdout, everything else as lines on stderr.")
 ]
+Notes = Annotated[bool, _output("--notes", help="Also show how the numbers were counted, and other notes.")]
 ByInfluence = Annotated[
-    bool,
-    typer.Option(
-        "--influence", help="Show and sort by influence and rank, as in the paper.", rich_help_panel=_OUTPUT
-    ),
+    bool, _output("--influence", help="Show and sort by influence and rank, as in the paper.")
 ]
-As = Annotated[Format, typer.Option("--format", help="Format of the result.", rich_help_panel=_OUTPUT)]
+As = Annotated[Format, _output("--format", help="Format of the result.")]
 Report = Annotated[
-    str | None,
-    typer.Option(
-        "--report", metavar="FILE.html", help="Also write a report as one HTML file.", rich_help_panel=_OUTPUT
-    ),
-]  # fmt: skip
+    str | None, _output("--report", metavar="FILE.html", help="Also write a report as one HTML file.")
+]
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from dpxplain.cli.options import DEFAULT_SCHEMA, By, acting_curator, ledger_at, 
 from dpxplain.cli.screen import BAD_REQUEST, OK, OUT, WARNED, Progress, amount, note, show_json, suggest, warn
 from dpxplain.cli.workspace import Place, PricedCommand
 from dpxplain.errors import BadRequest, SourceError
+from dpxplain.words.numbers import at_most, capitalised, clean
 
 if TYPE_CHECKING:
     from dpxplain.cli.metadata import Description
@@ -262,7 +263,6 @@ def _print_check(declared: Schema, source: object, review: SchemaCheck | None) -
 def privacy_in_words(privacy: Privacy) -> str:
     """Describes the guarantee of the schema's privacy section in sentences."""
     from dpxplain.privacy.accounting import epsilon
-    from dpxplain.words.numbers import at_most
 
     unit = (
         "Each row is protected. A person with several rows is protected less."
@@ -365,7 +365,6 @@ def _print_warnings(review: SchemaCheck) -> None:
 
 def _print_warning(place: int, warning: SchemaWarning) -> None:
     from dpxplain.render.views import escaped
-    from dpxplain.words.numbers import clean
 
     OUT.print()
     OUT.print(Text(f"{place}. {clean(warning.where)}", "bold yellow"))
@@ -499,7 +498,7 @@ def accept(
         show_json({"kind": "data-version", "dataset": report.dataset, "version": name, "schema": str(file)})
         return
     OUT.print(
-        f"{_capitalised(_version_in_words(name))} of {report.dataset} is now the version in {file}.",
+        f"{capitalised(_version_in_words(name))} of {report.dataset} is now the version in {file}.",
         style="bold",
     )
     note(
@@ -586,11 +585,6 @@ def _version_in_words(version: str) -> str:
     return f"version {version!r}" if version else "the version without a name"
 
 
-def _capitalised(text: str) -> str:
-    """The text with its first letter in upper case; the rest, such as a version's name, unchanged."""
-    return text[:1].upper() + text[1:]
-
-
 def _default_name(report: DataReport) -> str:
     """The version that the data had before, or today's date."""
     if report.fitting:
@@ -613,7 +607,7 @@ def _check_name(name: str, report: DataReport) -> None:
         raise BadRequest("This cannot be a version's name.", remedy="Use a short text such as 2026-11.")
     if name in [version.version for version in report.versions] and name not in report.fitting:
         raise BadRequest(
-            f"{_capitalised(_version_in_words(name))} is already used for other data.",
+            f"{capitalised(_version_in_words(name))} is already used for other data.",
             remedy="Choose another name.",
         )
 

@@ -21,6 +21,7 @@ from dpxplain.render import charts
 from dpxplain.render.charts import Spec, read_labels_in
 from dpxplain.render.layout import TextGrid, View
 from dpxplain.render.views import view_of
+from dpxplain.words import numbers
 
 # -- Results as HTML ---------------------------------------------------------------------------------------
 
@@ -452,9 +453,9 @@ def tick_labels(values: Sequence[float], form: str | None = None) -> list[str]:
     """
     match form:
         case ".3~%":
-            texts = [f"{_trimmed(f'{value * 100:.3f}')}%" for value in values]
+            texts = [f"{numbers.trimmed(f'{value * 100:.3f}')}%" for value in values]
         case ",.4~r":
-            texts = [_trimmed(f"{value:,.{_decimals(value, 4)}f}") for value in values]
+            texts = [numbers.trimmed(f"{value:,.{_decimals(value, 4)}f}") for value in values]
         case ",d":
             texts = [f"{round(value):,}" for value in values]
         case _:
@@ -466,7 +467,3 @@ def tick_labels(values: Sequence[float], form: str | None = None) -> list[str]:
 
 def _decimals(value: float, digits: int) -> int:
     return max(0, digits - 1 - math.floor(math.log10(abs(value)))) if value else 0
-
-
-def _trimmed(text: str) -> str:
-    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -55,6 +55,16 @@ class ReleasedRows(Tabular, Generic[R, Row]):
         return len(self.rows)
 
 
+def ends_record(name: str, interval: tuple[float, float] | None) -> Record:
+    """The ends of an interval as two columns of a record; None in both if there is no interval.
+
+    >>> ends_record("rank", (1, 3)), ends_record("share", None)
+    ({'rank_low': 1, 'rank_high': 3}, {'share_low': None, 'share_high': None})
+    """
+    low, high = interval or (None, None)
+    return {f"{name}_low": low, f"{name}_high": high}
+
+
 # -- Planned requests --------------------------------------------------------------------------------------
 
 Result = TypeVar("Result")

@@ -33,7 +33,7 @@ from dpxplain.phases.plan import ExplanationOptions, ExplanationPlan
 from dpxplain.phases.prepare import Preparations
 from dpxplain.privacy.intervals import Interval
 from dpxplain.privacy.marginals.inference import Gap
-from dpxplain.results.base import Planned, ReleasedRows, Row, Truth, require_curator
+from dpxplain.results.base import Planned, ReleasedRows, Row, Truth, ends_record, require_curator
 from dpxplain.results.preview import CustomPreview, ExplanationPreview
 from dpxplain.results.released_answer import AskedQuestion
 from dpxplain.words import numbers
@@ -181,17 +181,12 @@ class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, Explanation
         return [
             {
                 "predicate": str(row.predicate),
-                "influence_low": row.influence[0],
-                "influence_high": row.influence[1],
-                "relative_influence_low": row.relative_influence and row.relative_influence[0],
-                "relative_influence_high": row.relative_influence and row.relative_influence[1],
-                "rank_low": row.rank[0],
-                "rank_high": row.rank[1],
-                "gap_without_low": row.gap_without and row.gap_without[0],
-                "gap_without_high": row.gap_without and row.gap_without[1],
+                **ends_record("influence", row.influence),
+                **ends_record("relative_influence", row.relative_influence),
+                **ends_record("rank", row.rank),
+                **ends_record("gap_without", row.gap_without),
                 "folded": "; ".join(str(condition.predicate) for condition in row.folded),
-                "share_removed_low": row.share_removed and row.share_removed[0],
-                "share_removed_high": row.share_removed and row.share_removed[1],
+                **ends_record("share_removed", row.share_removed),
                 "effect": row.effect,
             }
             for row in self.rows
@@ -332,16 +327,13 @@ class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, Explanation
                 folded=tuple(map(self._condition, line.folded)),
                 share_removed=self._share_removed(line),
                 share_estimate=line.share_removed,
-                effect=self._effect(line),
+                effect=effect_name(self._share_removed(line), line.influence_interval, self.question.verdict),
             )
             for line in checking(self.plan.lines(self.release))
         ]
 
     def _share_removed(self, line: ReleasedLine) -> Interval | None:
         return None if self.question.verdict is Verdict.UNCLEAR else line.share_removed_interval
-
-    def _effect(self, line: ReleasedLine) -> EffectName:
-        return effect_name(self._share_removed(line), line.influence_interval, self.question.verdict)
 
     def _condition(self, folded: FoldedLine) -> FoldedCondition:
         predicate = self.plan.family.predicate(folded.predicate)
@@ -440,14 +432,12 @@ class CustomExplanation(Displayed, PredicateRows[CustomRelease, CustomRow]):
         rows = [
             CustomRow(
                 plan.family.predicate(line.predicate),
-                (
-                    -math.inf if line.influence[0] is None else line.influence[0],
-                    math.inf if line.influence[1] is None else line.influence[1],
-                ),
+                (-math.inf if low is None else low, math.inf if high is None else high),
                 line.rank,
                 line.predicate,
             )
             for line in released.value.lines
+            for low, high in (line.influence,)
         ]
         # Influences are coarse here, so ranks say more about the order.
         self.rows = tuple(sorted(rows, key=lambda row: (row.rank[1], -row.influence[1], row.rank[0])))
@@ -458,8 +448,7 @@ class CustomExplanation(Displayed, PredicateRows[CustomRelease, CustomRow]):
                 "predicate": str(row.predicate),
                 "influence_low": row.influence[0] if math.isfinite(row.influence[0]) else None,
                 "influence_high": row.influence[1] if math.isfinite(row.influence[1]) else None,
-                "rank_low": row.rank[0],
-                "rank_high": row.rank[1],
+                **ends_record("rank", row.rank),
             }
             for row in self.rows
         ]
@@ -617,8 +606,8 @@ class Story(Frozen, Charted, Tabular):
         """One line for all rows, then two for each step: the rows that meet its condition, and the others."""
         lines = [_record(0, "all rows", "", "all", self.gap)]
         for level, step in enumerate(self.steps, 1):
-            lines.append(_record(level, str(step.condition), str(step.predicate), "with", step.inside))
-            lines.append(_record(level, str(step.condition), str(step.predicate), "without", step.rest))
+            for rows, gap in (("with", step.inside), ("without", step.rest)):
+                lines.append(_record(level, str(step.condition), str(step.predicate), rows, gap))
         return lines
 
     def save(self, path: str | Path) -> Path:
@@ -650,10 +639,8 @@ def _record(level: int, condition: str, predicate: str, rows: str, gap: Gap) -> 
         "predicate": predicate,
         "rows": rows,
         "gap": gap.estimate,
-        "gap_low": gap.interval[0],
-        "gap_high": gap.interval[1],
-        "rows_low": gap.rows[0],
-        "rows_high": gap.rows[1],
+        **ends_record("gap", gap.interval),
+        **ends_record("rows", gap.rows),
     }
 
 

@@ -4,9 +4,7 @@ proposed bounds. Private.
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -38,7 +36,8 @@ from dpxplain.phases.measure import (
 )
 from dpxplain.privacy.calibration import normal_quantile, two_sided_quantile
 from dpxplain.privacy.intervals import Interval, NoisyCount, bin_bounds, check_asked_confidence, shares_up_to
-from dpxplain.results.base import Planned, ReleasedRows
+from dpxplain.results.base import Planned, ReleasedRows, ends_record
+from dpxplain.results.schema_check import toml_key
 from dpxplain.words import numbers
 from dpxplain.words.prices import Price
 
@@ -91,8 +90,7 @@ class Quality(QualityReading, Frozen, Displayed, ReleasedRows[QualityRelease, Qu
                 "share": row.estimate,
                 "low": row.interval[0],
                 "high": row.interval[1],
-                "rows_low": row.rows[0],
-                "rows_high": row.rows[1],
+                **ends_record("rows", row.rows),
             }
             for row in self.rows
         ]
@@ -324,7 +322,6 @@ _KEEPS = (0.9, 0.95, 0.99, 0.999)
 _MOVED = 0.01
 _HARDLY_ANY = 1e-3  # of the declared range
 _TUNE_AGAIN = "# max_rows decides which rows count: change max_rows first, then tune the bounds again.\n"
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
 @public("BoundsProposal", "column keep low high below above average_noise sum_noise sure")
@@ -422,7 +419,7 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
             if units.keep == share and units.max_rows != declared:
                 return f"{_TUNE_AGAIN if self.rows else ''}[privacy]\nmax_rows = {units.max_rows}"
         blocks = [
-            f"[columns.{_key(row.column)}]\nbounds = [{edge_text(row.low)}, {edge_text(row.high)}]"
+            f"[columns.{toml_key(row.column)}]\nbounds = [{edge_text(row.low)}, {edge_text(row.high)}]"
             for row in self.rows
             if row.keep == share and (row.low, row.high) != self.schema.column(row.column).bounds
         ]
@@ -485,34 +482,30 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
             )
 
     def records(self) -> list[Record]:
-        records: list[Record] = [
+        bounds: list[Record] = [
             {
                 "of": row.column,
                 "keep": row.keep,
                 "low": row.low,
                 "high": row.high,
                 "max_rows": None,
-                "below_low": row.below[0],
-                "below_high": row.below[1],
-                "above_low": row.above[0],
-                "above_high": row.above[1],
+                **ends_record("below", row.below),
+                **ends_record("above", row.above),
                 "average_noise": row.average_noise,
                 "sum_noise": row.sum_noise,
                 "sure": row.sure,
             }
             for row in self.rows
         ]
-        return records + [
+        return bounds + [
             {
                 "of": self.schema.privacy.unit,
                 "keep": row.keep,
                 "low": None,
                 "high": None,
                 "max_rows": row.max_rows,
-                "below_low": None,
-                "below_high": None,
-                "above_low": row.units_above[0],
-                "above_high": row.units_above[1],
+                **ends_record("below", None),
+                **ends_record("above", row.units_above),
                 "average_noise": row.noise,
                 "sum_noise": row.noise,
                 "sure": row.sure,
@@ -585,11 +578,6 @@ def _rows_lost(size: int, sizes: Sequence[int], counts: Sequence[tuple[int, int]
         for (low, high), (few, many) in zip(ends, counts, strict=True)
     ]
     return math.fsum(low for low, _ in lost), math.fsum(high for _, high in lost)
-
-
-def _key(name: str) -> str:
-    """A column's name as a TOML key."""
-    return name if _BARE_KEY.match(name) else json.dumps(name, ensure_ascii=False)
 
 
 def check_keep(keep: float) -> float:

@@ -533,8 +533,12 @@ def _text(value: object) -> str:
 
 def _toml(name: str, line: str) -> str:
     """A declaration's lines in the schema file."""
-    key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _literal(name)
-    return f"[columns.{key}]\n{line}"
+    return f"[columns.{toml_key(name)}]\n{line}"
+
+
+def toml_key(name: str) -> str:
+    """A column's name as a TOML key, in quotes if it needs them."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _literal(name)
 
 
 def _array(values: Sequence[object]) -> str:

@@ -43,28 +43,12 @@ def _actor(record: AuditRecord) -> str:
     return "The local owner" if record.actor or record.action in _BY_OWNER else "The server"
 
 
-def _opened(record: AuditRecord) -> str:
-    return f"opened {record.dataset} with a budget of {_limit(_row(record, 'limit'))}"
-
-
-def _limit_changed(record: AuditRecord) -> str:
-    return f"changed the declared budget of {record.dataset} to {_limit(_row(record, 'limit'))}"
-
-
-def _delta_changed(record: AuditRecord) -> str:
-    return f"changed δ of {record.dataset} to {_row(record, 'limit').get('delta')}"
-
-
 def _reserved(record: AuditRecord) -> str:
     entry = _row(record, "entry")
     kind = _KINDS.get(entry.get("kind", ""), entry.get("kind"))
     return (
         f"spent {_rho(entry.get('charge_units'))} on {record.dataset} for {kind}: {entry.get('description')}"
     )
-
-
-def _released(record: AuditRecord) -> str:
-    return f"got the result of request {_row(record, 'release').get('entry')} on {record.dataset}"
 
 
 def _granted(record: AuditRecord, verb: str = "set") -> str:
@@ -93,14 +77,8 @@ def _sharing(verb: str) -> Callable[[AuditRecord], str]:
     return predicate
 
 
-def _token_created(record: AuditRecord) -> str:
-    token = _row(record, "token")
+def _made(token: Row) -> str:
     return f"made a token for {token.get('name')} as {token.get('role')}{_until(token)}"
-
-
-def _version_opened(record: AuditRecord) -> str:
-    version = _row(record, "version").get("version")
-    return f"opened version {version!r} of {record.dataset}"
 
 
 def _loss_charged(record: AuditRecord) -> str:
@@ -128,21 +106,27 @@ _ENDINGS = {
 }
 
 _PREDICATES: dict[str, Callable[[AuditRecord], str]] = {
-    "data set opened": _opened,
+    "data set opened": lambda record: (
+        f"opened {record.dataset} with a budget of {_limit(_row(record, 'limit'))}"
+    ),
     "budget request declined": lambda record: f"declined a request for more budget on {record.dataset}",
     "data file removed": lambda record: f"removed the data file {record.details.get('file')}",
     "data file uploaded": lambda record: f"uploaded the data file {record.details.get('file')}",
     "budget asked for": lambda record: f"asked for ρ {record.details.get('rho')} more on {record.dataset}",
-    "limit changed": _limit_changed,
-    "delta changed": _delta_changed,
+    "limit changed": lambda record: (
+        f"changed the declared budget of {record.dataset} to {_limit(_row(record, 'limit'))}"
+    ),
+    "delta changed": lambda record: f"changed δ of {record.dataset} to {_row(record, 'limit').get('delta')}",
     "reserved": _reserved,
-    "released": _released,
+    "released": lambda record: (
+        f"got the result of request {_row(record, 'release').get('entry')} on {record.dataset}"
+    ),
     "cancelled": lambda record: f"cancelled request {record.details.get('entry')} on {record.dataset}",
     "allowance granted": _granted,
     "topped up": _topped_up,
     "shared": _sharing("let"),
     "unshared": _sharing("stopped letting"),
-    "token created": _token_created,
+    "token created": lambda record: _made(_row(record, "token")),
     "signed in": lambda _: "signed in with a browser",
     "browser sessions ended": lambda record: (
         f"ended the browser sessions of {record.details.get('name')} ({record.details.get('sessions')})"
@@ -150,7 +134,9 @@ _PREDICATES: dict[str, Callable[[AuditRecord], str]] = {
     TRUTH_VIEWED: _truth_viewed,
     "schema edited": lambda record: f"edited the schema of {record.dataset}",
     "data set declared": lambda record: f"declared the data set {record.dataset}",
-    "data version opened": _version_opened,
+    "data version opened": lambda record: (
+        f"opened version {_row(record, 'version').get('version')!r} of {record.dataset}"
+    ),
     "ledger upgraded": lambda _: "upgraded the ledger",
     "loss charged": _loss_charged,
     "loss declared": lambda record: f"declared that the ledger lost records{_because(record.details)}",

@@ -18,9 +18,11 @@ from dpxplain.model.groups import ALL_ROWS
 from dpxplain.words.numbers import (
     PLAIN,
     Unit,
+    capitalised,
     clean,
     counted,
     level,
+    listed,
     shortened,
     uncapitalised,
     whole_percent,
@@ -39,7 +41,7 @@ _SURELY = 0.2  # of the gap: a condition "accounts for it" only if it removes at
 _MOST = 0.5  # of the gap: if at least so much remains whatever is left out, that is said
 _ALL = 0.75  # of the gap: from here on, if nothing clear remains, a condition "accounts for it"
 _MUCH = 2.0  # a value whose margin is more than this many times the usual one is named as less certain
-_ALIKE = 1.5  # shares whose ends differ by less than this factor are said as one fraction
+_SIMILAR = 1.5  # shares whose ends differ by less than this factor are said as one fraction
 _FRACTIONS = (
     (0.05, "a twentieth"), (0.1, "a tenth"), (0.2, "a fifth"), (0.25, "a quarter"), (1 / 3, "a third"),
     (0.5, "half"), (2 / 3, "two thirds"), (0.75, "three quarters"),
@@ -109,8 +111,8 @@ def _verdict_sentence(asked: AskedComparison, ending: str = "") -> str:
         (name, names), constant = _named_value(asked), asked.unit.given(asked.constant)
         template = {
             Verdict.UNCLEAR: f"It is not clear whether {name} is above {{constant}}{{ending}}.",
-            Verdict.REAL: f"{_capitalised(name)} is above {{constant}}{{ending}}.",
-            Verdict.REVERSED: f"{_capitalised(name)} is below {{constant}}{{ending}}.",
+            Verdict.REAL: f"{capitalised(name)} is above {{constant}}{{ending}}.",
+            Verdict.REVERSED: f"{capitalised(name)} is below {{constant}}{{ending}}.",
         }[asked.verdict]
         return _headline(template, *names, constant=constant, ending=ending)
     template = {
@@ -226,11 +228,11 @@ class Explained:
     advice: str = ""  # what would help where nothing is clear
 
     @property
-    def tells_without(self) -> bool:
+    def has_gaps_without(self) -> bool:
         """Whether the gap without each condition was released."""
         return self.gap is not None and all(effect.without is not None for effect in self.effects)
 
-    def those_that(self, kind: EffectName) -> list[Effect]:
+    def with_effect(self, kind: EffectName) -> list[Effect]:
         """The conditions with this effect, in the order shown."""
         return [effect for effect in self.effects if effect.effect == kind]
 
@@ -241,7 +243,7 @@ def explanation_finding(table: Explained, caveat: str = "", notes: Sequence[str]
     `caveat` where the data have a more urgent one than the usual.
     """
     headline, support = _explained(table)
-    is_said = len(table.those_that("shrinks")) < 2 or ALONE in support
+    is_said = len(table.with_effect("shrinks")) < 2 or ALONE in support
     return Finding(headline, support, caveat or ASSOCIATION, (*(() if is_said else (ALONE,)), *notes))
 
 
@@ -249,12 +251,12 @@ def _explained(table: Explained) -> tuple[str, str]:
     asked = table.asked
     if asked.verdict is not Verdict.REAL:
         return _nothing_to_explain(asked)
-    shrinking, widening = table.those_that("shrinks"), table.those_that("widens")
+    shrinking, widening = table.with_effect("shrinks"), table.with_effect("widens")
     if not shrinking and not widening:
         return f"Nothing measured here clearly explains {_it(asked)}.", table.advice
     if not shrinking:
         return _widened(table, widening)
-    if not table.tells_without:
+    if not table.has_gaps_without:
         return _by_influence(table, shrinking)
     enders = [effect for effect in shrinking if _ends_it(effect, asked)]
     first = standing_out(shrinking, table.effects)
@@ -327,8 +329,12 @@ def _accounted_for(table: Explained, enders: list[Effect], shrinking: list[Effec
     rest = f"between {rest.replace(' to ', ' and ', 1)}" if " to " in rest else rest
     support = f"Without {these_rows(first)}, {_it(asked)} falls from {_gap(table)} to {rest}."
     others = [effect.name for effect in shrinking if effect not in enders]
-    also = f"Leaving out {_listed(others, 'or')} instead shrinks it too." if others else _nothing_else(table)
-    return _capitalised(headline), f"{support} {also}".rstrip()
+    also = (
+        f"Leaving out {_short_names(others, 'or')} instead shrinks it too."
+        if others
+        else _nothing_else(table)
+    )
+    return capitalised(headline), f"{support} {also}".rstrip()
 
 
 def _first(table: Explained, first: Effect, others: list[Effect]) -> tuple[str, str]:
@@ -344,8 +350,12 @@ def _first(table: Explained, first: Effect, others: list[Effect]) -> tuple[str, 
     whole = f"what exceeds {asked.unit.given(asked.constant)}" if asked.constant else "it"
     removed = f"That removes {share_text(first.share)} of {whole}. " if first.share is not None else ""
     names = [effect.name for effect in others]
-    also = f"Leaving out {_listed(names, 'or')} shrinks it too, but less." if names else _nothing_else(table)
-    return _capitalised(headline), f"{removed}{also}".rstrip()
+    also = (
+        f"Leaving out {_short_names(names, 'or')} shrinks it too, but less."
+        if names
+        else _nothing_else(table)
+    )
+    return capitalised(headline), f"{removed}{also}".rstrip()
 
 
 def _several(table: Explained, shrinking: list[Effect]) -> tuple[str, str]:
@@ -408,8 +418,8 @@ def _by_influence(table: Explained, shrinking: list[Effect]) -> tuple[str, str]:
         headline = _headline(
             f"{_rows(best)} {claim}: without them {{it}} is smaller.", best.name, it=_it(asked)
         )
-        also = f"Leaving out {_listed(others, 'or')} shrinks it too." if others else _nothing_else(table)
-        return _capitalised(headline), f"{unmeasured} {also}".rstrip() if first is not None else unmeasured
+        also = f"Leaving out {_short_names(others, 'or')} shrinks it too." if others else _nothing_else(table)
+        return capitalised(headline), f"{unmeasured} {also}".rstrip() if first is not None else unmeasured
     headline = _leaving_out_any(asked, names)
     return headline, f"Which condition matters most is not certain. {unmeasured}"
 
@@ -422,7 +432,7 @@ def _widened(table: Explained, widening: list[Effect]) -> tuple[str, str]:
         change = f": {_without(table, first)} instead of {_gap(table)}"
     headline = _headline(template, first.name, it=_it(asked), change=change)
     others = [effect.name for effect in widening if effect is not first]
-    also = f" The same is true without {_listed(others)}." if others else ""
+    also = f" The same is true without {_short_names(others)}." if others else ""
     return headline, f"Nothing measured here clearly shrinks it.{also}"
 
 
@@ -482,7 +492,7 @@ def _common_fraction(shares: Sequence[Interval]) -> str:
     low, high = min(low for low, _ in shares), max(high for _, high in shares)
     middle = (low + high) / 2
     fraction, word = min(_FRACTIONS, key=lambda known: abs(math.log(known[0] / middle)))
-    return word if high < _ALIKE * low and 0.87 < fraction / middle < 1.15 else ""
+    return word if high < _SIMILAR * low and 0.87 < fraction / middle < 1.15 else ""
 
 
 def _number(count: int) -> str:
@@ -497,23 +507,15 @@ def _with_names(template: str, names: Sequence[str]) -> str:
     >>> _with_names("Many do: {}.", ["a name of eight words, as long as possible"] * 9)
     'Many do: a name of eight words, as long as…, a name of eight words, as long as…, …'
     """
-    texts = [template.format(_listed(names))]
+    texts = [template.format(_short_names(names))]
     short = [shortened(name, MOST_NAME_WORDS) for name in names]
     texts += [template.format(f"{', '.join(short[:count])}, …") for count in range(len(names) - 1, 0, -1)]
     return _fitting(texts)
 
 
-def _listed(names: Sequence[str], last: str = "and") -> str:
-    """
-    >>> _listed(["a"]), _listed(["a", "b", "c"]), _listed(["a", "b"], "or")
-    ('a', 'a, b and c', 'a or b')
-    """
-    short = [shortened(name, MOST_NAME_WORDS) for name in names]
-    return f" {last} ".join([", ".join(short[:-1]), short[-1]] if len(short) > 1 else short)
-
-
-def _capitalised(text: str) -> str:
-    return text[:1].upper() + text[1:]
+def _short_names(names: Sequence[str], last: str = "and") -> str:
+    """The names, each shortened, as a list within a sentence."""
+    return listed([shortened(name, MOST_NAME_WORDS) for name in names], last)
 
 
 @dataclass(frozen=True)
@@ -602,7 +604,7 @@ def _in_sentence(value: str) -> str:
 
 def _at_start(value: str) -> str:
     """The same at the start of a sentence; a name that the query gave keeps its spelling."""
-    return _capitalised(value) if value.startswith("the ") else value
+    return capitalised(value) if value.startswith("the ") else value
 
 
 def _candidates(groups: Sequence[AnsweredGroup], most: int, named: int) -> str:
@@ -663,7 +665,7 @@ def story_finding(
         whole=whole,
         rest=asked.unit.span(*first.rest, asked.constant),
     )
-    headline = _capitalised(headline)
+    headline = capitalised(headline)
     sentences = [_among_them(asked, first.inside, gap)]
     if others:
         names = (shortened(step.name, MOST_NAME_WORDS) for step in others)

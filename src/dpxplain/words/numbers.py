@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 
@@ -24,8 +24,7 @@ def number(value: float, spread: float | None = None) -> str:
         return _rounded(value, _decimals(spread))
     if value == 0:
         return "0"
-    text = _rounded(value, 0 if abs(value) >= 100 else _decimals(value, digits=3))
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    return trimmed(_rounded(value, _short_decimals(value)))
 
 
 def at_most(value: float) -> str:
@@ -36,9 +35,8 @@ def at_most(value: float) -> str:
     """
     if not math.isfinite(value) or value == 0:
         return number(value)
-    decimals = 0 if abs(value) >= 100 else _decimals(value, digits=3)
-    text = f"{Decimal(value).quantize(Decimal(1).scaleb(-decimals), ROUND_CEILING):,f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    unit = Decimal(1).scaleb(-_short_decimals(value))
+    return trimmed(f"{Decimal(value).quantize(unit, ROUND_CEILING):,f}")
 
 
 def as_given(value: float) -> str:
@@ -67,26 +65,26 @@ def interval(
     width = high - low
     if not math.isfinite(width) or width == 0:
         return f"{number(low)}{unit} to {number(high)}{unit}"
-    decimals = _telling(_decimals(spread or width), low, high, constant)
+    decimals = _decimals_that_separate(_decimals(spread or width), low, high, constant)
     return f"{_rounded(low, decimals)}{unit} to {_rounded(high, decimals)}{unit}"
 
 
-_OR_MORE = " or more"
-
-
-def open_interval(low: float, high: float, constant: float = 0.0) -> str:
-    """An interval whose ends may be infinite.
+def open_interval(low: float, high: float, constant: float = 0.0, sign: str = "") -> str:
+    """An interval whose ends may be infinite; `sign` is that of its unit.
 
     >>> open_interval(-math.inf, 0.25), open_interval(2.0, math.inf), open_interval(-math.inf, math.inf)
     ('below 0.25', '2 or more', 'unknown')
     """
-    if math.isinf(low) and math.isinf(high):
-        return "unknown"
-    if math.isinf(low):
-        return f"below {number(high)}"
-    if math.isinf(high):
-        return f"{number(low)}{_OR_MORE}"
-    return interval(low, high, constant=constant)
+    if math.isfinite(low) and math.isfinite(high):
+        return interval(low, high, constant=constant) + sign
+    return _half_open(low, high, lambda end: number(end) + sign, "unknown")
+
+
+def _half_open(low: float, high: float, write: Callable[[float], str], unknown: str) -> str:
+    """An interval with at least one infinite end; `unknown` if both are."""
+    if math.isfinite(high):
+        return f"below {write(high)}"
+    return f"{write(low)} or more" if math.isfinite(low) else unknown
 
 
 @dataclass(frozen=True)
@@ -174,23 +172,22 @@ class Unit:
         ('20 percentage points or more', 'below -$2')
         """
         low, high, constant = self.factor * low, self.factor * high, self.factor * constant
-        if math.isinf(low) and math.isinf(high):
-            return "anything"
-        if math.isinf(low):
-            return f"below {self._prefixed(number(high))}{self.words}"
-        if math.isinf(high):
-            return f"{self._prefixed(number(low))}{self.words} or more"
+        if not (math.isfinite(low) and math.isfinite(high)):
+            return _half_open(low, high, self._in_full, "anything")
         if high == low:
-            return f"{self._prefixed(number(low))}{self.words}"
+            return self._in_full(low)
         largest = max(abs(low), abs(high))
         decimals = min(_decimals(high - low), _decimals(largest, digits=3))
         while _rounded(low, decimals) == _rounded(high, decimals):
             decimals += 1
-        decimals = _telling(decimals, low, high, constant)
+        decimals = _decimals_that_separate(decimals, low, high, constant)
         ends = _rounded(low, decimals), _rounded(high, decimals)
         if low >= 0:
             return f"{self.prefix}{ends[0]}–{ends[1]}{self.words}"
         return f"{self._prefixed(ends[0])} to {self._prefixed(ends[1])}{self.words}"
+
+    def _in_full(self, end: float) -> str:
+        return f"{self._prefixed(number(end))}{self.words}"
 
     def number(self, value: float, spread: float | None = None) -> str:
         return number(self.factor * value, None if spread is None else self.factor * spread) + self.sign
@@ -200,11 +197,7 @@ class Unit:
         return interval(self.factor * low, self.factor * high, spread=scaled) + self.sign
 
     def open_interval(self, low: float, high: float, constant: float = 0.0) -> str:
-        text = open_interval(self.factor * low, self.factor * high, self.factor * constant)
-        if text == "unknown":
-            return text
-        end, more = (text.removesuffix(_OR_MORE), _OR_MORE) if text.endswith(_OR_MORE) else (text, "")
-        return f"{end}{self.sign}{more}"
+        return open_interval(self.factor * low, self.factor * high, self.factor * constant, self.sign)
 
     def between(self, low: float, high: float, constant: float = 0.0) -> str:
         """The interval for a sentence, after "could be anything"; unit in words, ends may be infinite."""
@@ -319,7 +312,7 @@ class Figures:
         decimals = self.decimals
         while low < high and decimals < 6 and _rounded(low, decimals) == _rounded(high, decimals):
             decimals += 1
-        decimals = _telling(decimals, low, high)
+        decimals = _decimals_that_separate(decimals, low, high)
         return f"{_rounded(low, decimals)}{self._unit} to {_rounded(high, decimals)}{self._unit}"
 
     @property
@@ -335,7 +328,17 @@ def _decimals(size: float, digits: int = 2) -> int:
     return min(12, digits - 1 - math.floor(math.log10(abs(size))))
 
 
-def _telling(decimals: int, low: float, high: float, constant: float = 0.0) -> int:
+def _short_decimals(value: float) -> int:
+    """Decimals that show three significant digits, and every digit of a whole number."""
+    return 0 if abs(value) >= 100 else _decimals(value, digits=3)
+
+
+def trimmed(text: str) -> str:
+    """The number without zeros at the end of its decimals."""
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _decimals_that_separate(decimals: int, low: float, high: float, constant: float = 0.0) -> int:
     """The decimals, or up to four more to keep both ends from being rounded to 0 or `constant`, or across.
 
     Rounding a small end to zero would make a real difference look like an unclear one.
@@ -378,6 +381,19 @@ def counted(count: int, noun: str) -> str:
 def more(count: int, noun: str) -> str:
     """How many rows are not shown, such as … and 480 more groups; empty if all are shown."""
     return f"… and {counted(count, f'more {noun}')}" if count > 0 else ""
+
+
+def listed(names: Sequence[str], last: str = "and") -> str:
+    """
+    >>> listed(["a"]), listed(["a", "b", "c"]), listed(["a", "b"], "or")
+    ('a', 'a, b and c', 'a or b')
+    """
+    return f" {last} ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def capitalised(text: str) -> str:
+    """The text with its first letter in upper case; the rest, such as a name, unchanged."""
+    return text[:1].upper() + text[1:]
 
 
 def uncapitalised(text: str) -> str:

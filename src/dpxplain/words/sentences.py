@@ -41,6 +41,7 @@ from dpxplain.words.numbers import (
     clean,
     interval,
     level,
+    listed,
     percent,
     rho,
     uncapitalised,
@@ -68,7 +69,7 @@ def answer_title(statement: Statement, schema: Schema) -> str:
     'Average monthly pay (dollars), capped at 9, by sex, only where age is above 20 and at most 60'
     """
     words = [value_words(output, statement, schema) for output in statement.presentation.values]
-    return _sentence(_listed(words), statement, schema)
+    return _sentence(listed(words), statement, schema)
 
 
 def value_title(part: Statement, whole: Statement, schema: Schema) -> str:
@@ -88,7 +89,7 @@ def question_filter(question: str, statement: Statement, schema: Schema) -> str:
 
 def _sentence(values: str, statement: Statement, schema: Schema) -> str:
     query = statement.query
-    groups = _listed([_subject(name, schema) for name in query.group_by])
+    groups = listed([_subject(name, schema) for name in query.group_by])
     if ", capped at " in values:
         values += ","
     of = f" by {groups}" if groups else "" if query.where is not None else " of all rows"
@@ -280,11 +281,9 @@ def _comparison(node: Comparison, schema: Schema) -> str:
 
 
 def _any_of(column: str, values: Sequence[Literal_], schema: Schema) -> str:
-    listed = [_value(column, value, schema) for value in values[:_LISTED]]
-    more = len(values) - len(listed)
-    if more:
-        return f"one of {', '.join(listed)} and {more:,} more"
-    return " or ".join([", ".join(listed[:-1]), listed[-1]] if len(listed) > 1 else listed)
+    texts = [_value(column, value, schema) for value in values[:_LISTED]]
+    more = len(values) - len(texts)
+    return f"one of {', '.join(texts)} and {more:,} more" if more else listed(texts, "or")
 
 
 def _value(name: str, value: Literal_, schema: Schema) -> str:
@@ -297,10 +296,6 @@ def _value(name: str, value: Literal_, schema: Schema) -> str:
 def _subject(name: str, schema: Schema) -> str:
     """A column within a sentence."""
     return clean(uncapitalised(schema.column(name).label) or name)
-
-
-def _listed(words: Sequence[str]) -> str:
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 # -- Conditions --------------------------------------------------------------------------------------------
@@ -500,11 +495,11 @@ def folded_note(names: Sequence[str], shares: Sequence[Interval]) -> str:
     'Also: a = 1; b = 2 (90.0% to 95.0% the same rows).'
     """
     further = len(names) - _FOLDED
-    listed = "; ".join(names[:_FOLDED]) + (f"; and {further:,} more" if further > 0 else "")
+    conditions = "; ".join(names[:_FOLDED]) + (f"; and {further:,} more" if further > 0 else "")
     if not shares:
-        return f"Also: {listed} (one implies the other)."
+        return f"Also: {conditions} (one implies the other)."
     common = percent(min(low for low, _ in shares), max(high for _, high in shares))
-    return f"Also: {listed} ({common} the same rows)."
+    return f"Also: {conditions} ({common} the same rows)."
 
 
 def short_effects(measured: str, verdict: Verdict) -> tuple[str, str]:
