@@ -130,10 +130,7 @@ class Conjunctions:
 
     def satisfied(self, codes: list[IntArray]) -> tuple[IntArray, IntArray]:
         declared = np.flatnonzero(np.logical_and.reduce([column > 0 for column in codes]))
-        index: IntArray = np.zeros(len(declared), dtype=np.int64)
-        for column, size in zip(codes, self.shape, strict=True):
-            index = index * size + (column[declared] - 1)
-        return declared, index
+        return declared, np.ravel_multi_index([column[declared] - 1 for column in codes], self.shape)
 
     def sums(self, cells: IntArray) -> IntArray:
         declared = (slice(None), *(slice(1, None) for _ in self.columns))
@@ -193,9 +190,7 @@ class Listed:
         return FilterPredicate(self.conditions[index])
 
     def satisfied(self, codes: list[IntArray]) -> tuple[IntArray, IntArray]:
-        cell: IntArray = np.zeros(len(codes[0]), dtype=np.int64)
-        for column, size in zip(codes, self._shape, strict=True):
-            cell = cell * size + column
+        cell = np.ravel_multi_index(codes, self._shape)
         start = self._starts[cell]
         number = self._starts[cell + 1] - start
         rows = np.repeat(np.arange(len(cell)), number)
@@ -208,10 +203,8 @@ class Listed:
         return math.prod(self._shape)
 
     def cell_of(self, codes: list[IntArray]) -> IntArray:
-        cell: IntArray = np.zeros(len(codes[0]), dtype=np.int64)
-        for column, size in zip(codes, self._shape, strict=True):
-            cell = cell * size + (column - 1) % size  # code 0 goes last, so the last cell is undeclared
-        return cell
+        last = [(column - 1) % size for column, size in zip(codes, self._shape, strict=True)]
+        return np.ravel_multi_index(last, self._shape)  # code 0 goes last, so the last cell is undeclared
 
     def cells_of(self, index: int) -> list[int]:
         holds = self._truth.cells(self.conditions[index])
