@@ -377,7 +377,7 @@ class TruthTable:
     def __init__(self, columns: tuple[str, ...], schema: Schema) -> None:
         self.columns = columns
         self.schema = schema
-        self._comparison = cache(self._evaluate)
+        self._comparison = cache(lambda node: self._along(node.column, self._tests(node)))
 
     def cells(self, condition: Filter) -> BoolArray:
         """Which cells (a code per column, 0 for undeclared) certainly satisfy the condition."""
@@ -397,9 +397,6 @@ class TruthTable:
                 holds, fails = self._kleene(part)
                 return fails, holds
         return self._comparison(node)
-
-    def _evaluate(self, node: Comparison | Membership | IsNull) -> tuple[BoolArray, BoolArray]:
-        return self._along(node.column, self._tests(node))
 
     def _tests(self, node: Comparison | Membership | IsNull) -> list[bool | None]:
         """Whether the condition holds on each declared value of its column; None where it is unknown."""
