@@ -21,7 +21,7 @@ import numpy as np
 from pyarrow import parquet
 
 from dpxplain import datasets
-from dpxplain.model.arrays import FloatArray, IntArray
+from dpxplain.model.release import FloatArray, IntArray
 from dpxplain.privacy.marginals import inference
 from dpxplain.privacy.marginals.estimates import (
     Kind,

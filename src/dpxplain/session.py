@@ -21,15 +21,15 @@ from dpxplain.engines.opening import (
     declared_source,
     folder_of,
     refuse_swapped,
+    with_public_tables,
 )
-from dpxplain.engines.public_tables import with_public_tables
 from dpxplain.engines.source_kinds import is_address
 from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.ledger.address import find_ledger, workspace_folder
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
-from dpxplain.model.caching import memory_limit
 from dpxplain.model.charge import Budget, EntryId, History, HistoryPage, history_pages
 from dpxplain.model.hardening import plain
+from dpxplain.model.process import memory_limit
 from dpxplain.model.release import AnswerRelease, AnswersRelease, Released
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import LocalReleaser, OpenDataset, Progress, VersionCheck, recognised_by, silent
@@ -116,7 +116,7 @@ def connect(
                 "A data set at a server comes with the server's schema, budget and noise.",
                 remedy="Pass the address and token=... only.",
             )
-        from dpxplain.remote.client import open_remote
+        from dpxplain.remote import open_remote
 
         opened = open_remote(str(source), token, curator=curator, progress=progress, ca=ca)
         return Session(opened, opened.reopened)

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # for benchmarks
 from benchmarks.ledger_growth import grow
 from ledger_contract import reserve, store
 
-from dpxplain.ledger import sqlite
+from dpxplain.ledger import store as transactions
 from dpxplain.ledger.anchor_guard import AnchorGuard
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.ledger.tables import ENTRIES
@@ -225,7 +225,7 @@ def test_starting_a_server_is_the_same_work_on_a_longer_ledger(
 ) -> None:
     """Also if the ledger was charged without its anchor. In SQLite, where its file is checked too."""
     steps = Counter[int]()
-    connect, place, config = sqlite._connect, tmp_path / "ledger.sqlite", config_of(tmp_path / "data")
+    connect, place, config = transactions._connect, tmp_path / "ledger.sqlite", config_of(tmp_path / "data")
     with closing(open_ledger(place)) as ledger:
         ledger.open_dataset("people", 10.0, 1e-6)
         ann = ledger.account("ann", default_limit=None)
@@ -240,7 +240,7 @@ def test_starting_a_server_is_the_same_work_on_a_longer_ledger(
             return connection
 
         with monkeypatch.context() as patch:
-            patch.setattr(sqlite, "_connect", counted)
+            patch.setattr(transactions, "_connect", counted)
             with closing(open_ledger(place)) as ledger:
                 ledger.recovery.keep_anchor()
                 server = create_app(config, ledger).state.server

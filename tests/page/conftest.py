@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "server"))  # for slow_eng
 
 from page_servers import adult_config
 
-from dpxplain.server.routes import page as served
+from dpxplain.server.routes import site as served
 from server_fixture import RunningServer, running_server
 
 PATIENCE = 120_000  # milliseconds after which a condition counts as never met, on however busy a machine

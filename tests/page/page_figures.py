@@ -22,7 +22,7 @@ from dpxplain.ledger.ledger import SQLLedger
 from dpxplain.ledger.tables import ENTRIES, RELEASES, fill_accounts
 from dpxplain.model.charge import Charge, Request
 from dpxplain.server.app import single_user_config
-from dpxplain.server.routes import page as served
+from dpxplain.server.routes import site as served
 from server_fixture import RunningServer, running_server
 
 GROUPS = 500

@@ -12,8 +12,8 @@ from scipy import stats
 
 import dpxplain as dpx
 from chance import follows, uncorrelated
-from dpxplain.model.cancellation import Stop, Stopped, stoppable
 from dpxplain.model.confidential import Confidential
+from dpxplain.model.process import Stop, Stopped, stoppable
 from dpxplain.privacy.mechanisms import noise as noises
 from dpxplain.privacy.mechanisms.noise import (
     DRAWS_AT_ONCE,

@@ -15,11 +15,11 @@ import pytest
 from breaking_proxy import BreakingProxy, breaking_proxy
 
 import dpxplain as dpx
+from dpxplain import remote
 from dpxplain.errors import LedgerUnavailable
 from dpxplain.ledger import single_flight
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.model.charge import Charge, Request
-from dpxplain.remote import client as wire
 from dpxplain.server import problems
 from opened import dataset_of
 from postgres_server import USER, PostgresServer
@@ -156,7 +156,7 @@ def test_a_charge_under_other_declarations_is_not_taken_over(
 def test_a_client_finds_what_was_released_after_its_connection_broke(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wire, "_SECONDS_BETWEEN_LOOKS", 0.05)
+    monkeypatch.setattr(remote, "_SECONDS_BETWEEN_LOOKS", 0.05)
     with (
         running_server(config_of(tmp_path)) as server,
         dpx.connect(f"{server.url}people", token=server.token("alice")) as session,
@@ -169,7 +169,7 @@ def test_a_client_finds_what_was_released_after_its_connection_broke(
             with stream(method, path, **options) as response:
                 if method == "POST":
                     response.read()
-                    raise wire.httpx.ReadError("lost")
+                    raise remote.httpx.ReadError("lost")
                 yield response
 
         monkeypatch.setattr(http._client, "stream", break_once)
@@ -178,6 +178,6 @@ def test_a_client_finds_what_was_released_after_its_connection_broke(
         assert session.budget.spent == pytest.approx(0.1)
 
 
-def _http_of(session: Any) -> wire.DatasetServer:
-    server: wire.DatasetServer = dataset_of(session).releaser._server
+def _http_of(session: Any) -> remote.DatasetServer:
+    server: remote.DatasetServer = dataset_of(session).releaser._server
     return server

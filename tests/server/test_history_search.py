@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from dpxplain.model.charge import Entry, HistoryPage
-from dpxplain.server.routes.queries import MOST_LINES, search_history
+from dpxplain.server.routes.phases import MOST_LINES, search_history
 
 LINES = 3 * MOST_LINES + 7
 

@@ -22,7 +22,7 @@ MODULES = [
     importlib.import_module(f"dpxplain.server.routes.{module.name}")
     for module in pkgutil.iter_modules(routes.__path__)
 ]
-ROUTES: list[APIRoute] = [route for module in MODULES for route in module.router.routes]
+ROUTES: list[APIRoute] = [route for module in MODULES for router in module.ROUTERS for route in router.routes]
 PLACES = {
     "dataset": "people",
     "entry": "1",

@@ -18,9 +18,9 @@ from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import BadRequest
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.schema import Schema
-from dpxplain.server import oidc, records
+from dpxplain.server import authenticate, records
+from dpxplain.server.authenticate import Issuer
 from dpxplain.server.config import Oidc
-from dpxplain.server.oidc import Issuer
 from server_fixture import SCHEMA, RunningServer, config_of, running_server, soon, write_people
 
 
@@ -155,7 +155,7 @@ def test_nothing_is_ever_written_to_a_temporary_file(tmp_path: Path) -> None:
 def test_discovery_leads_to_https_only(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
     issuer = Issuer(Oidc(issuer="https://issuer.example", audience="a"))
     document = {"issuer": "https://issuer.example", "jwks_uri": named}
-    monkeypatch.setattr(oidc, "_fetch_json", lambda _address: document)
+    monkeypatch.setattr(authenticate, "_fetch_json", lambda _address: document)
     with pytest.raises(ValueError) as refused:
         issuer._discovered_address()
     assert "keys" not in str(refused.value)

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from dpxplain.server.limits import Buckets
-from dpxplain.server.routes import page
+from dpxplain.server.routes import site
 from server_fixture import SQL, RunningServer, config_of, running_server
 
 AT = "/datasets/people"
@@ -221,7 +221,7 @@ def test_the_page_is_served_and_hashed_files_may_be_kept_for_good(
     (static / "assets").mkdir(parents=True)
     (static / "index.html").write_text("<!doctype html><title>built</title>")
     (static / "assets" / "index-abc123.js").write_text("1")
-    monkeypatch.setattr(page, "STATIC", static)
+    monkeypatch.setattr(site, "STATIC", static)
     with running_server(config_of(tmp_path / "data")) as built:
         index = httpx.get(built.url, verify=False)
         assert (index.text.endswith("built</title>"), index.headers["cache-control"]) == (True, "no-cache")
@@ -237,7 +237,7 @@ def test_the_page_is_served_and_hashed_files_may_be_kept_for_good(
 def test_a_page_that_was_not_built_is_said_to_be_missing(
     server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page, "STATIC", tmp_path)
+    monkeypatch.setattr(site, "STATIC", tmp_path)
     response = httpx.get(server.url, verify=False)
     assert response.status_code == 200
     assert "was not built" in response.text

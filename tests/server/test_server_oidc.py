@@ -24,7 +24,7 @@ from oidc_issuer import AUDIENCE, Issuer, running_issuer
 
 from dpxplain.ledger import credentials
 from dpxplain.ledger.ledger import open_ledger
-from dpxplain.server import oidc
+from dpxplain.server import authenticate
 from dpxplain.server.config import Oidc
 from dpxplain.server.problems import Refusal
 from server_fixture import COUNT, RunningServer, config_of, running_server
@@ -121,20 +121,20 @@ def _hs256(header: dict[str, object], body: str, secret: bytes) -> str:
 def test_new_keys_are_fetched_but_unknown_names_do_not_hammer_the_issuer(
     issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    verifier = oidc.Issuer(Oidc(issuer=issuer.url, audience=AUDIENCE))
+    verifier = authenticate.Issuer(Oidc(issuer=issuer.url, audience=AUDIENCE))
     assert verifier.verify(issuer.token())[:2] == ("olga", "analyst")
     before = issuer.fetches
     guesses = [verifier.verify(issuer.token(issuer.other, f"guess-{n}")) for n in range(20)]
     assert guesses == [Refusal("kid")] * 20
     assert issuer.fetches == before
     issuer.published.append("new")
-    monkeypatch.setattr(oidc, "_BETWEEN_FETCHES", 0.0)
+    monkeypatch.setattr(authenticate, "_BETWEEN_FETCHES", 0.0)
     assert verifier.verify(issuer.token(issuer.other, "new"))[:2] == ("olga", "analyst")
     issuer.published.remove("new")
 
 
 def test_only_named_roles_enter_where_analysts_are_listed(issuer: Issuer) -> None:
-    verifier = oidc.Issuer(
+    verifier = authenticate.Issuer(
         Oidc(issuer=issuer.url, audience=AUDIENCE, analyst_values=("science",), curator_values=("owner",))
     )
     assert verifier.verify(issuer.token()) == Refusal("role")
@@ -144,7 +144,7 @@ def test_only_named_roles_enter_where_analysts_are_listed(issuer: Issuer) -> Non
 
 
 def test_an_issuer_that_is_away_keeps_everybody_out_without_failing() -> None:
-    verifier = oidc.Issuer(Oidc(issuer="http://127.0.0.1:9", audience=AUDIENCE))
+    verifier = authenticate.Issuer(Oidc(issuer="http://127.0.0.1:9", audience=AUDIENCE))
     key = ec.generate_private_key(ec.SECP256R1())
     token = jwt.encode({"sub": "x"}, key, algorithm="ES256", headers={"kid": "a"})
     assert verifier.verify(token) == Refusal("keys")
@@ -158,7 +158,7 @@ def test_an_issuer_that_is_away_keeps_everybody_out_without_failing() -> None:
 def test_an_issuer_that_sends_byte_by_byte_is_not_waited_for(
     begin: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(oidc, "_FETCH_SECONDS", 0.5)
+    monkeypatch.setattr(authenticate, "_FETCH_SECONDS", 0.5)
     given_up, late = threading.Event(), threading.Event()
 
     class Handler(socketserver.BaseRequestHandler):
@@ -173,7 +173,7 @@ def test_an_issuer_that_sends_byte_by_byte_is_not_waited_for(
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever).start()
         address = f"http://127.0.0.1:{server.server_address[1]}"
-        verifier = oidc.Issuer(Oidc(issuer=address, audience=AUDIENCE, jwks_url=f"{address}/keys"))
+        verifier = authenticate.Issuer(Oidc(issuer=address, audience=AUDIENCE, jwks_url=f"{address}/keys"))
         key = ec.generate_private_key(ec.SECP256R1())
         token = jwt.encode({"sub": "x"}, key, algorithm="ES256", headers={"kid": "a"})
         try:

@@ -13,7 +13,7 @@ import pytest
 
 from dpxplain.engines.opening import OpenedTables
 from dpxplain.server import metrics, registry, requests
-from dpxplain.server.routes import page
+from dpxplain.server.routes import site
 from dpxplain.session import Session
 from server_fixture import COUNT, SQL, WEIGHTS, RunningServer, add_dataset, config_of, running_server
 
@@ -333,13 +333,13 @@ def test_t27_the_documentation_that_everybody_may_read_is_written_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[Any] = []
-    write = page.documentation
+    write = site.documentation
 
     def noted(document: Any) -> str:
         written.append(document)
         return write(document)
 
-    monkeypatch.setattr(page, "documentation", noted)
+    monkeypatch.setattr(site, "documentation", noted)
     with running_server(config_of(tmp_path)) as server:
         anyone = server.anonymous()
         assert len({anyone.get("/docs").text for _ in range(3)}) == 1

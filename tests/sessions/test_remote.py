@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import dpxplain as dpx
+from dpxplain import remote
 from dpxplain.cli import run as run_command
-from dpxplain.remote import client as wire
 from opened import dataset_of
 from server_fixture import COUNT, SQL, RunningServer, config_of, running_server
 
@@ -109,14 +109,14 @@ def test_a_server_asked_too_often_is_asked_again_when_it_says(tmp_path: Path, mo
             pauses.append(seconds)
             advance(seconds)
 
-        monkeypatch.setattr(wire, "time", SimpleNamespace(sleep=pause))
+        monkeypatch.setattr(remote, "time", SimpleNamespace(sleep=pause))
         _look(session, 63)
         assert len(pauses) >= 3
         assert set(pauses) == {1.0}
 
 
 def test_patience_with_a_busy_server_ends(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(wire, "LONGEST_PATIENCE", 0.01)
+    monkeypatch.setattr(remote, "LONGEST_PATIENCE", 0.01)
     config = config_of(tmp_path / "data", limits={"requests_per_minute": 5})
     refused = pytest.raises(dpx.Unavailable, match="Too many requests")
     with running_server(config) as server, connected(server) as session, refused:
@@ -124,7 +124,7 @@ def test_patience_with_a_busy_server_ends(tmp_path: Path, monkeypatch: Any) -> N
 
 
 def test_a_server_that_is_gone_is_said_to_be_gone(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(wire, "LONGEST_PATIENCE", 1.0)
+    monkeypatch.setattr(remote, "LONGEST_PATIENCE", 1.0)
     with running_server(config_of(tmp_path / "data", limits=GENEROUS)) as server:
         session = connected(server)
     with session, pytest.raises(dpx.Unavailable, match=r"cannot be reached|broke"):
@@ -133,7 +133,7 @@ def test_a_server_that_is_gone_is_said_to_be_gone(tmp_path: Path, monkeypatch: A
 
 @pytest.mark.parametrize("code", ["busy", "too_many_requests", "too_many_at_once", "issuer_unavailable"])
 def test_what_may_work_later_is_unavailable_and_no_bad_request(code: str) -> None:
-    error = wire.error_of_response({"code": code, "message": "Not now.", "remedy": "Wait."}, {})
+    error = remote.error_of_response({"code": code, "message": "Not now.", "remedy": "Wait."}, {})
     assert type(error) is dpx.Unavailable
 
 
@@ -227,7 +227,7 @@ def test_a_hostile_servers_words_cannot_command_a_terminal() -> None:
 
 
 def test_a_hostile_servers_flood_is_cut_off(monkeypatch: Any) -> None:
-    monkeypatch.setattr(wire, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(remote, "MOST_BYTES", 10_000)
     flood = pretender(lambda _path: (200, b" " * 1_000_000))
     with flood as url, pytest.raises(dpx.Unavailable, match="more than"):
         dpx.connect(url, token="dpx_1_a")

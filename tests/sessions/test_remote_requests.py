@@ -155,6 +155,6 @@ def test_another_plan_at_the_server_is_refused_before_the_charge(
 def test_another_version_of_the_protocol_is_refused_before_the_charge(
     server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpxplain.remote.client.PROTOCOL", 1)
+    monkeypatch.setattr("dpxplain.remote.PROTOCOL", 1)
     with pytest.raises(dpx.BadRequest, match="different versions"):
         connected(server)

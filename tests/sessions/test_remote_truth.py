@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import dpxplain as dpx
-from dpxplain.remote.client import _with_infinities
+from dpxplain.remote import _with_infinities
 from server_fixture import RunningServer, config_of, running_server
 
 COUNT = "SELECT region, COUNT(*) FROM people GROUP BY region"

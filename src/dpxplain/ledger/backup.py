@@ -36,8 +36,7 @@ from dpxplain.ledger.anchor_guard import (
 from dpxplain.ledger.audit import standing
 from dpxplain.ledger.protocol import AuditReport, check_reason, damaged
 from dpxplain.ledger.single_flight import end_all_flights
-from dpxplain.ledger.sqlite import SQLiteStore
-from dpxplain.ledger.store import Store
+from dpxplain.ledger.store import SQLiteStore, Store
 from dpxplain.ledger.tables import (
     APPEND_ONLY,
     ENTRIES,

@@ -47,11 +47,10 @@ from dpxplain.ledger.protocol import (
     utc_text,
 )
 from dpxplain.ledger.single_flight import Failures, Flights
-from dpxplain.ledger.sqlite import SQLiteStore
-from dpxplain.ledger.store import Observer, Store, guard
+from dpxplain.ledger.store import Observer, SQLiteStore, Store, guard
 from dpxplain.ledger.tables import ENTRIES, GRANTS, LIMITS, LOG, SHARES
 from dpxplain.model.charge import Budget, check_rho, limit_units, rho_of_units
-from dpxplain.model.public import public
+from dpxplain.model.display import public
 from dpxplain.model.schema import Privacy
 
 # -- Ledger ------------------------------------------------------------------------------------------------

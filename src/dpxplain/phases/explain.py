@@ -25,14 +25,13 @@ from dpxplain.explanation.distinct import (
 )
 from dpxplain.explanation.family import PredicateFamily
 from dpxplain.explanation.influence import influences, scores
-from dpxplain.model.arrays import FloatArray, IntArray
-from dpxplain.model.cancellation import checking
 from dpxplain.model.charge import LARGEST_RHO, Charge, Request, Spend
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.contrast import Contrast
 from dpxplain.model.hardening import plain, plain_number, plain_numbers
+from dpxplain.model.process import checking
 from dpxplain.model.query import Query, query_shape
-from dpxplain.model.release import ExplanationRelease, Released, ReleasedLine
+from dpxplain.model.release import ExplanationRelease, FloatArray, IntArray, Released, ReleasedLine
 from dpxplain.phases.dataset import OpenDataset, Show, T
 from dpxplain.phases.explain_marginals import MarginalsExplanation, plan_marginals
 from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms, Split

@@ -12,14 +12,21 @@ from dpxplain.errors import ExplanationError
 from dpxplain.explanation.distinct import ReleasedCells
 from dpxplain.explanation.family import Conjunctions, PredicateFamily
 from dpxplain.explanation.family_choice import FamilyChoice
-from dpxplain.model.arrays import FloatArray, IntArray
-from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Entry, Request, Spend
 from dpxplain.model.contrast import Contrast, Ratio, judge
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import plain
+from dpxplain.model.process import cached_property
 from dpxplain.model.query import Predicate
-from dpxplain.model.release import ExplanationRelease, FoldedLine, PreparedRelease, Released, ReleasedLine
+from dpxplain.model.release import (
+    ExplanationRelease,
+    FloatArray,
+    FoldedLine,
+    IntArray,
+    PreparedRelease,
+    Released,
+    ReleasedLine,
+)
 from dpxplain.phases.assess import Assessment
 from dpxplain.phases.dataset import OpenDataset, Show, T
 from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms

@@ -17,11 +17,11 @@ import numpy as np
 
 from dpxplain.errors import BadRequest, InternalError
 from dpxplain.ledger.protocol import LedgerView, exhausted_delta
-from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Charge, Event, Request, Spend, check_rho, remainder, spends
 from dpxplain.model.column import DiscoveryRelease
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.hardening import did_you_mean, plain_number
+from dpxplain.model.process import cached_property
 from dpxplain.model.release import Released
 from dpxplain.model.schema import Schema
 from dpxplain.model.schema_fit import (

@@ -9,13 +9,13 @@ from typing import Any, Literal
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.family import PredicateFamily
 from dpxplain.explanation.family_choice import FamilyChoice
-from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Request, Spend, check_rho
 from dpxplain.model.contrast import Contrast, Ratio
 from dpxplain.model.hardening import plain, plain_number, plain_numbers
-from dpxplain.model.query import Query
+from dpxplain.model.process import cached_property
+from dpxplain.model.query import AggregateKind, Query
 from dpxplain.model.release import AnswerRelease, ExplanationRelease, Released, ReleasedLine
-from dpxplain.model.schema import AggregateKind, Schema
+from dpxplain.model.schema import Schema
 from dpxplain.phases.assess import Assessment
 from dpxplain.phases.dataset import OpenDataset, Show, T
 from dpxplain.privacy.intervals import check_asked_confidence

@@ -17,7 +17,6 @@ import numpy as np
 from dpxplain.errors import BadRequest, ExplanationError
 from dpxplain.explanation.family import Conjunctions, Part, PredicateFamily
 from dpxplain.explanation.family_choice import FamilyChoice, eligible_attributes
-from dpxplain.model.arrays import IntArray
 from dpxplain.model.charge import (
     Charge,
     Entry,
@@ -33,7 +32,7 @@ from dpxplain.model.charge import (
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import plain
 from dpxplain.model.query import Query, query_shape
-from dpxplain.model.release import AnswerRelease, PreparedRelease
+from dpxplain.model.release import AnswerRelease, IntArray, PreparedRelease
 from dpxplain.model.schema import Schema
 from dpxplain.phases.answer_query import measured_grid, measured_sums
 from dpxplain.phases.dataset import OpenDataset

@@ -16,8 +16,8 @@ from itertools import count
 import numpy as np
 
 from dpxplain.errors import BadRequest
-from dpxplain.model.arrays import FloatArray
 from dpxplain.model.expression import ArithmeticOperator, Constant, Operation, applied, fold, walk
+from dpxplain.model.release import FloatArray
 from dpxplain.privacy.calibration import normal_cdf, normal_quantile
 from dpxplain.privacy.intervals import (
     Interval,

@@ -18,8 +18,8 @@ from typing import Literal
 import numpy as np
 
 from dpxplain.errors import InternalError
-from dpxplain.model.arrays import FloatArray
-from dpxplain.model.caching import cached_property
+from dpxplain.model.process import cached_property
+from dpxplain.model.release import FloatArray
 from dpxplain.privacy.calibration import gaussian_scale
 
 Aggregate = Literal["count", "sum", "avg"]

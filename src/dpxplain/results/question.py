@@ -12,10 +12,10 @@ from dpxplain.explanation.custom import CustomInfluence
 from dpxplain.explanation.distinct import is_folded_by_default
 from dpxplain.explanation.family import PredicateFamily
 from dpxplain.explanation.family_choice import FamilyChoice, Predicates, eligible_attributes
-from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Spend
 from dpxplain.model.contrast import Contrast, Ratio
 from dpxplain.model.hardening import plain, plain_number
+from dpxplain.model.process import cached_property
 from dpxplain.phases.assess import assess_ratio, known_divisor, linear_question
 from dpxplain.phases.dataset import Lookup, OpenDataset
 from dpxplain.phases.explain import PrecisionGoal, best_split, may_be_prepared, plan_explanation, plan_for

@@ -1,5 +1,5 @@
-"""ASGI middleware around every route: security headers, the access log, the limit on body size, and the
-checks of Host, caller, Origin and rate limits.
+"""Who sends a request: identified by our bearer token, an OIDC issuer's, a session cookie or a single user's
+key. Middleware checks Host, caller, Origin and rate limits.
 
 Closed by default: under /api/ only the addresses in `PUBLIC` work without a credential, and each route
 declares the role that it needs.
@@ -7,190 +7,393 @@ declares the role that it needs.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import hmac
 import ipaddress
+import json
 import logging
 import math
 import re
+import secrets
+import threading
 import time
 from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from urllib.parse import urlsplit
 
+import httpx
+import jwt
 from anyio import CapacityLimiter, fail_after
 from anyio.to_thread import run_sync
 from fastapi import Depends, Request
 from fastapi.routing import APIRoute
-from starlette.datastructures import Headers, MutableHeaders
-from starlette.exceptions import HTTPException
+from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dpxplain.errors import LedgerUnavailable
-from dpxplain.ledger.protocol import LOCAL_OWNER
+from dpxplain.ledger.protocol import FOREIGN, LOCAL_OWNER, Identity
+from dpxplain.server.config import Oidc, is_loopback
 from dpxplain.server.limits import RateLimits, check_rate
 from dpxplain.server.metrics import LedgerHealth, Metrics
-from dpxplain.server.oidc import Authenticator, Caller
-from dpxplain.server.problems import LOG, NONE, Problem, Refusal, ledger_unavailable, respond, too_large
-
-# -- Headers, log and body size ----------------------------------------------------------------------------
-
-API = "/api/"
-PREFIX = f"{API}v1"
-UPLOADS = f"{PREFIX}/admin/files/"
-ACCESS = logging.getLogger("dpxplain.server.access")
-_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
-
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
-    "connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+from dpxplain.server.problems import (
+    FORM,
+    LOG,
+    NONE,
+    SESSION,
+    TOKEN,
+    Problem,
+    Refusal,
+    ledger_unavailable,
+    respond,
 )
-# 'unsafe-inline' is only for charts and the API's documentation, which set styles on elements.
 
-ALWAYS = {
-    "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), microphone=(), geolocation=(), payment=(), usb=(), browsing-topics=()",
-}
-HSTS = "max-age=31536000"
+if TYPE_CHECKING:
+    from dpxplain.ledger.credentials import BrowserSessions, Tokens
 
+# -- Issuer's tokens ---------------------------------------------------------------------------------------
+#
+# Verified against the published keys of an OpenID Connect issuer.
+#
+# Only asymmetric signatures of the allowed kinds count, so a token signed with `none`, or with a public key
+# used as a shared secret, is refused before its claims are read.
 
-class SecurityHeaders:
-    """Adds the headers to every response, including errors. Keeps a header that a route has set."""
-
-    def __init__(self, app: ASGIApp, *, secure: bool) -> None:
-        self._app = app
-        self._always = ALWAYS | ({"Strict-Transport-Security": HSTS} if secure else {})
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        path = scope["path"]
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in self._always.items():
-                    headers.setdefault(name, value)
-                headers.setdefault("Cache-Control", "no-store" if path.startswith(API) else "no-cache")
-            await send(message)
-
-        await self._app(scope, receive, send_with_headers)
+_KEPT_SECONDS = 600.0  # after this, keys are fetched again; they are trusted ten times as long
+_BETWEEN_FETCHES = 10.0  # seconds, also when tokens name unknown keys
+_FETCH_SECONDS = 3.0
+_MOST_DOCUMENT_BYTES = 1_000_000
+_LEEWAY_SECONDS = 30
+_KEY_TYPES = {"RS256": "RSA", "ES256": "EC"}
+_REASONS: tuple[tuple[type[Exception], str], ...] = (
+    (jwt.ExpiredSignatureError, "expiry"),
+    (jwt.ImmatureSignatureError, "not_yet"),
+    (jwt.InvalidAudienceError, "audience"),
+    (jwt.InvalidIssuerError, "issuer"),
+    (jwt.MissingRequiredClaimError, "claim"),
+    (jwt.InvalidSignatureError, "signature"),
+    (jwt.InvalidAlgorithmError, "algorithm"),
+)
 
 
-class AccessLog:
-    """Writes one log line and one count per request. Also answers exceptions that nothing else has caught.
+class Verified(NamedTuple):
+    """The person that an issuer's token identifies, in which role, and until when."""
 
-    It logs the method, the route's template, the status, the time, the person, the id of their credential and
-    the data set, if it is one of ours. It never logs an address with its values, a body, SQL or the text of
-    an exception.
-    """
+    name: str
+    role: str
+    expires: datetime
 
-    def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
-        self._app = app
-        self._metrics = metrics
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        started, status = time.monotonic(), 0
+class Issuer:
+    """Verifies an OIDC issuer's tokens."""
 
-        async def send_and_note_status(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
+    def __init__(self, settings: Oidc) -> None:
+        self._settings = settings
+        self._keys: dict[str, jwt.PyJWK] = {}
+        self._fetched = self._tried = -float("inf")
+        self._fetching = threading.Lock()
 
+    @property
+    def address(self) -> str:
+        return self._settings.issuer
+
+    def verify(self, token: str) -> Verified | Refusal:
+        """The person that the token identifies, or why it is refused."""
         try:
-            await self._app(scope, receive, send_and_note_status)
-        except Exception as error:  # otherwise Uvicorn would print its text
-            response = respond(error)
-            if not status:
-                await response(scope, receive, send_and_note_status)
-        seconds = time.monotonic() - started
-        method, route = method_of(scope), route_of(scope)
-        state = scope.get("state", {})
-        caller, dataset = state.get("caller"), state.get("dataset", "-")
-        self._metrics.observe(method, route, status, seconds)
-        person, credential = (caller.name or LOCAL_OWNER, caller.id) if caller else ("-", "-")
-        ACCESS.info(
-            "%s %s %d %.0fms person=%s credential=%s dataset=%s",
-            method,
-            route,
-            status,
-            seconds * 1000,
-            person,
-            credential,
-            dataset,
+            return self._verify_or_raise(token)
+        except (jwt.PyJWTError, ValueError, TypeError, OverflowError, OSError) as error:
+            return Refusal(
+                next((reason for kind, reason in _REASONS if isinstance(error, kind)), "malformed")
+            )
+
+    def _verify_or_raise(self, token: str) -> Verified | Refusal:
+        header = jwt.get_unverified_header(token)
+        kind = header.get("alg")
+        if kind not in self._settings.algorithms:
+            return Refusal("algorithm")
+        key = self._key(header.get("kid"))
+        if key is None:
+            return Refusal(self._reason_without_key(token))
+        if key.key_type != _KEY_TYPES[kind]:
+            return Refusal("algorithm")
+        claims = jwt.decode(
+            token,
+            key.key,
+            algorithms=[kind],
+            issuer=self._settings.issuer,
+            audience=self._settings.audience,
+            leeway=_LEEWAY_SECONDS,
+            options={"require": ["exp", "iss", "aud", self._settings.name_claim]},
+        )
+        expires = datetime.fromtimestamp(int(claims["exp"]), UTC)
+        name, role = claims.get(self._settings.name_claim), self._role(claims)
+        if not isinstance(name, str):
+            return Refusal("name")
+        return Refusal("role") if role is None else Verified(name, role, expires)
+
+    def _reason_without_key(self, token: str) -> str:
+        """Why the token's key is unknown. Reads the token's issuer unverified, only to choose the reason."""
+        if not self._keys or self._is_expired:
+            return "keys"
+        claimed = jwt.decode(token, options={"verify_signature": False}).get("iss")
+        return "kid" if claimed == self._settings.issuer else "issuer"
+
+    def _role(self, claims: Mapping[str, Any]) -> str | None:
+        claim: Any = claims
+        for part in self._settings.role_claim.split("."):  # such as realm_access.roles
+            claim = claim.get(part) if isinstance(claim, Mapping) else None
+        listed = [claim] if isinstance(claim, str) else claim if isinstance(claim, list) else []
+        roles = set(listed) if all(isinstance(role, str) for role in listed) else set()
+        if roles & set(self._settings.curator_values):
+            return "curator"
+        allowed = self._settings.analyst_values
+        return "analyst" if allowed is None or roles & set(allowed) else None
+
+    def _key(self, kid: object) -> jwt.PyJWK | None:
+        if not isinstance(kid, str):
+            return None
+        # One thread asks the issuer. The others continue with the present keys, or wait for the first keys.
+        if self._is_due(kid) and self._fetching.acquire(timeout=0.0 if self._keys else 2 * _FETCH_SECONDS):
+            try:
+                if self._is_due(kid):
+                    self._tried = time.monotonic()
+                    self._fetch()
+            finally:
+                self._fetching.release()
+        return None if self._is_expired else self._keys.get(kid)
+
+    @property
+    def _is_expired(self) -> bool:
+        """Whether the keys were fetched too long ago to be trusted."""
+        return time.monotonic() - self._fetched > 10 * _KEPT_SECONDS
+
+    def _is_due(self, kid: str) -> bool:
+        now = time.monotonic()
+        stale = now - self._fetched > _KEPT_SECONDS or kid not in self._keys
+        return stale and now - self._tried > _BETWEEN_FETCHES
+
+    def _fetch(self) -> None:
+        try:
+            address = self._settings.jwks_url or self._discovered_address()
+            published = _fetch_json(address).get("keys", [])
+        except (
+            httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError, TypeError, AttributeError, KeyError
+        ) as error:  # fmt: skip
+            LOG.warning("cannot fetch the keys of the OIDC issuer: %s", type(error).__name__)
+            return
+        keys = {}
+        for key in published if isinstance(published, list) else []:
+            try:
+                if key.get("kty") in _KEY_TYPES.values() and key.get("use", "sig") == "sig" and "kid" in key:
+                    keys[str(key["kid"])] = jwt.PyJWK(key, algorithm=key.get("alg"))
+            except (jwt.PyJWTError, ValueError, TypeError, AttributeError):
+                continue  # an unknown kind of key
+        self._keys, self._fetched = keys, time.monotonic()
+
+    def _discovered_address(self) -> str:
+        """The address of the keys, from the issuer's configuration document."""
+        document = _fetch_json(self._settings.issuer.rstrip("/") + "/.well-known/openid-configuration")
+        if document.get("issuer") != self._settings.issuer:
+            raise ValueError
+        address = str(document["jwks_uri"])
+        # Only an issuer on this machine may name an http address.
+        if not (
+            address.startswith("https://") or is_loopback(urlsplit(self._settings.issuer).hostname or "")
+        ):
+            raise ValueError
+        Oidc(issuer=self._settings.issuer, audience="-", jwks_url=address)  # raises for other addresses
+        return address
+
+
+def _fetch_json(address: str) -> dict[str, Any]:
+    """The JSON document at an address. Raises TimeoutError if it has not arrived completely in time.
+
+    The time limit does not cover the lookup of the host's name.
+    """
+    return asyncio.run(asyncio.wait_for(_fetch_document(address), _FETCH_SECONDS))
+
+
+async def _fetch_document(address: str) -> dict[str, Any]:
+    """Fetches a JSON document. Follows no redirect, which could lead to another source of keys.
+
+    httpx only limits the wait for each part, so it could read for hours if an issuer sends byte by byte.
+    """
+    local = is_loopback(urlsplit(address).hostname or "")  # a proxy would ask its own machine instead
+    async with (
+        httpx.AsyncClient(timeout=_FETCH_SECONDS, trust_env=not local) as client,
+        client.stream("GET", address) as response,
+    ):
+        response.raise_for_status()
+        content = bytearray()
+        async for part in response.aiter_bytes():
+            content += part
+            if len(content) > _MOST_DOCUMENT_BYTES:
+                raise ValueError
+    document: dict[str, Any] = json.loads(content)
+    return document
+
+
+# -- Callers -----------------------------------------------------------------------------------------------
+#
+# The header Authorization takes precedence: with a wrong bearer token, a valid cookie does not count.
+
+CURATOR = "curator"
+_MOST_TOKEN_CHARACTERS = 8_000
+_MOST_COOKIES = 64_000  # characters, for all applications on this host
+_LONGEST_NAME = 200
+_THREADS, _ISSUER_THREADS = 16, 8
+_PORT = re.compile(r":([0-9]{1,5})$")
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who sent a request."""
+
+    name: str
+    """The name in the ledger; "" is the local owner of a single-user server."""
+    role: str
+    id: str
+    """The id that logs and rate limits use."""
+    by_cookie: bool = False
+    """Whether a browser sent the credential by itself, which another site's page can make it do."""
+    session: str | None = None
+    """The browser session's id."""
+    token: str | None = None
+    """The token of ours that was sent, or that the browser session was opened with."""
+    expires: datetime | None = None
+    """When the credential ends; None for a single user's key."""
+    issuer: str | None = None
+    """The OIDC issuer whose token was sent."""
+
+    @property
+    def is_curator(self) -> bool:
+        return self.role == CURATOR
+
+    @classmethod
+    def of(cls, identity: Identity) -> Caller:
+        """The caller whom the ledger, or the issuer, has authenticated."""
+        return cls(
+            identity.name,
+            identity.role,
+            id=identity.token or identity.name,
+            by_cookie=identity.session is not None,
+            session=identity.session,
+            token=identity.token,
+            expires=identity.expires,
+            issuer=identity.issuer,
         )
 
 
-class BodyLimit:
-    """Refuses bodies beyond the limit, including those sent without a Content-Length."""
+def proper_name(name: str) -> bool:
+    """Whether an account may have this name; "", "*" and "local owner" are reserved.
 
-    def __init__(self, app: ASGIApp, *, most: int, most_uploaded: int) -> None:
-        self._app = app
-        self._most = most
-        self._most_uploaded = max(most, most_uploaded)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        is_upload = scope["method"] == "PUT" and scope["path"].startswith(UPLOADS)
-        most = self._most_uploaded if is_upload else self._most
-        length = Headers(scope=scope).get("content-length", "0")
-        if not length.isdecimal() or len(length) > 18 or int(length) > most:
-            await respond(too_large())(scope, receive, send)
-            return
-        received = 0
-
-        async def receive_limited() -> Message:
-            nonlocal received
-            message = await receive()
-            received += len(message.get("body", b""))
-            if received > most:
-                raise HTTPException(413)  # FastAPI would turn any other exception into its own
-            return message
-
-        await self._app(scope, receive_limited, send)
+    >>> proper_name("alice@example.org"), proper_name(""), proper_name("*")
+    (True, False, False)
+    """
+    reserved = name in ("*", LOCAL_OWNER)
+    return 0 < len(name) <= _LONGEST_NAME and name.strip() == name and name.isprintable() and not reserved
 
 
-def method_of(scope: Scope) -> str:
-    """The method, or "other" for an unusual one: a client may send any text."""
-    return scope["method"] if scope["method"] in _METHODS else "other"
+class Authenticator:
+    """Verifies the credentials in headers. Calls block: they ask the ledger, and sometimes the issuer."""
 
+    def __init__(
+        self,
+        tokens: Tokens | None,
+        issuer: Issuer | None,
+        *,
+        secure: bool,
+        sessions: BrowserSessions | None = None,
+    ) -> None:
+        self._tokens, self._sessions = tokens, sessions  # None for a single-user server
+        self._issuer = issuer
+        self._secure = secure
+        # Separate threads: authentication keeps its threads if requests hang elsewhere, and an issuer that
+        # hangs blocks only the threads for its unverified tokens.
+        self.threads, self.issuer_threads = CapacityLimiter(_THREADS), CapacityLimiter(_ISSUER_THREADS)
+        self.key = secrets.token_urlsafe(32)  # a single user's key, against other users of this machine
 
-def route_of(scope: Scope) -> str:
-    """The template of a request's route, even for a request that was refused before routing."""
-    route = scope.get("route")
-    if route is None:
-        routes = (route for route in scope["app"].routes if isinstance(route, APIRoute))
-        route = next((route for route in routes if route.matches(scope)[0] is Match.FULL), None)
-    return getattr(route, "path", "unmatched").removeprefix(PREFIX)
+    @property
+    def single_user(self) -> bool:
+        return self._tokens is None
 
+    def cookie_name(self, headers: Headers) -> str:
+        """The cookie's name, with the port in it: browsers send one host's cookies to all its ports."""
+        if self._secure:
+            return "__Host-dpxplain"
+        port = _PORT.search(headers.get("host", ""))
+        return f"dpxplain-{port[1]}" if port is not None else "dpxplain"
 
-def address_of(scope: Scope) -> str:
-    """The client's address for rate limits; for IPv6 its /64 network, which belongs to one subscriber."""
-    client = scope.get("client")
-    host = str(client[0]) if client else ""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host
-    if address.version == 6:
-        return str(ipaddress.ip_network((address, 64), strict=False))
-    return host
+    def is_key(self, text: str) -> bool:
+        """Whether a text is the key of this single-user server."""
+        return self.single_user and hmac.compare_digest(text.encode(), self.key.encode())
+
+    def threads_for(self, credential: str) -> CapacityLimiter:
+        """The threads that verify a credential which was not verified before.
+
+        Our own tokens and cookies have no dot, and only the ledger verifies them.
+        """
+        return self.issuer_threads if "." in credential else self.threads
+
+    def credential(self, headers: Headers) -> str | None:
+        """The request's credential as it was sent, if there is any."""
+        if "authorization" in headers:
+            return headers["authorization"]
+        return self._cookie(headers)
+
+    def identify(self, headers: Headers) -> Caller | Refusal:
+        """The caller, or why the credential is refused."""
+        if "authorization" in headers:
+            kind, _, text = headers["authorization"].partition(" ")
+            return self.bearer(text.strip()) if kind.lower() == "bearer" else FORM
+        cookie = self._cookie(headers)
+        if cookie is None:
+            return NONE
+        if self._sessions is None:
+            return Caller("", CURATOR, "local", by_cookie=True) if self.is_key(cookie) else SESSION
+        # A session that an issuer's token opened is valid only while that issuer is trusted. A token itself
+        # is not accepted in a cookie.
+        issuer = None if self._issuer is None else self._issuer.address
+        identity = self._sessions.authenticate(cookie, issuer=issuer)
+        if identity is None or (identity.token is None and issuer is None):
+            return SESSION
+        return Caller.of(identity)
+
+    def bearer(self, text: str) -> Caller | Refusal:
+        """The caller whom a bearer token stands for."""
+        if not 0 < len(text) <= _MOST_TOKEN_CHARACTERS:
+            return FORM
+        if self._tokens is None:
+            return Caller("", CURATOR, "local") if self.is_key(text) else TOKEN
+        if text.startswith("dpx_"):
+            identity = self._tokens.authenticate(text)  # a browser session's secret is refused here
+            return TOKEN if identity is None else Caller.of(identity)
+        if self._issuer is None:
+            return Refusal("oidc_off" if text.count(".") == 2 else "token")
+        verified = self._issuer.verify(text)
+        if isinstance(verified, Refusal):
+            return verified
+        name = f"{FOREIGN}{verified.name}"  # an issuer's names are not ours: its "carol" is not our curator
+        if not (proper_name(verified.name) and proper_name(name)):
+            return Refusal("name")
+        return Caller.of(
+            Identity(name, verified.role, verified.expires, token=None, issuer=self._issuer.address)
+        )
+
+    def _cookie(self, headers: Headers) -> str | None:
+        # Not SimpleCookie, which drops all cookies if one, perhaps another application's, is malformed.
+        return cookie_parser(headers.get("cookie", "")[:_MOST_COOKIES]).get(self.cookie_name(headers)) or None
 
 
 # -- Authentication ----------------------------------------------------------------------------------------
 
+API = "/api/"
+PREFIX = f"{API}v1"
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
 PUBLIC = frozenset(
     {
         ("GET", f"{PREFIX}/health"),
@@ -383,6 +586,33 @@ def note_refusal(scope: Scope, refusal: Refusal, metrics: Metrics) -> None:
         client[0] if client else "-",
         refusal.reason,
     )
+
+
+def method_of(scope: Scope) -> str:
+    """The method, or "other" for an unusual one: a client may send any text."""
+    return scope["method"] if scope["method"] in _METHODS else "other"
+
+
+def route_of(scope: Scope) -> str:
+    """The template of a request's route, even for a request that was refused before routing."""
+    route = scope.get("route")
+    if route is None:
+        routes = (route for route in scope["app"].routes if isinstance(route, APIRoute))
+        route = next((route for route in routes if route.matches(scope)[0] is Match.FULL), None)
+    return getattr(route, "path", "unmatched").removeprefix(PREFIX)
+
+
+def address_of(scope: Scope) -> str:
+    """The client's address for rate limits; for IPv6 its /64 network, which belongs to one subscriber."""
+    client = scope.get("client")
+    host = str(client[0]) if client else ""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if address.version == 6:
+        return str(ipaddress.ip_network((address, 64), strict=False))
+    return host
 
 
 # Dependencies that only look something up are coroutines, because FastAPI runs plain functions in another

@@ -25,11 +25,10 @@ from dpxplain.phases.concurrency import KeyedLocks
 from dpxplain.phases.dataset import LocalReleaser, OpenDataset, StoredReleaser
 from dpxplain.render.snippets import CodePlace
 from dpxplain.server import metrics
-from dpxplain.server.authenticate import AnyCaller, note_refusal
+from dpxplain.server.authenticate import AnyCaller, Authenticator, Caller, Issuer, note_refusal
 from dpxplain.server.config import Config
 from dpxplain.server.limits import FailureLimit, ProcessCount, RateLimits, Sizes
 from dpxplain.server.metrics import LedgerHealth, Metrics, Readiness
-from dpxplain.server.oidc import Authenticator, Caller, Issuer
 from dpxplain.server.pool import RETRY_SECONDS, JobRunner, Pool, Task
 from dpxplain.server.problems import Refusal, busy, failure_count, other_version
 from dpxplain.server.records import FailureCount

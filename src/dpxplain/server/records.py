@@ -20,8 +20,8 @@ from dpxplain.ledger.ledger import BudgetRequest, DayOfUse
 from dpxplain.ledger.protocol import Allowance, AuditRecord, Job, Share, Token
 from dpxplain.model.charge import LARGEST_RHO, Budget
 from dpxplain.model.column import Bin, Column, DomainValue, label
+from dpxplain.model.display import as_json, public
 from dpxplain.model.expression import sql_literal, sql_name
-from dpxplain.model.public import as_json, public
 from dpxplain.model.schema import Schema
 from dpxplain.phases.explain_marginals import TYPICAL_ROWS
 from dpxplain.privacy.accounting import epsilon
@@ -248,6 +248,38 @@ class Failure(TypedDict):
     message: str
     remedy: str
     position: Position | None
+
+
+Responses = dict[int | str, dict[str, Any]]
+_MEANINGS = {
+    400: (
+        "The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the "
+        "position."
+    ),
+    401: "No valid token.",
+    403: "Your role may not do this, or another website sent the request.",
+    404: "The requested item does not exist, or belongs to somebody else.",
+    409: "The budget is too small, the result is not stored, or the data changed. Nothing was charged.",
+    413: "The body is too large.",
+    429: "Too many requests. See Retry-After.",
+    500: "The server failed. If the request was charged, the message says so, and the charge stays.",
+    503: (
+        "The server is busy, or cannot use its ledger. See Retry-After. Repeating the request is not "
+        "charged twice."
+    ),
+}
+
+
+def answers(model: Any, description: str = "The result.", *also: int) -> Responses:
+    """The response 200 with this shape, and the failures of any route that takes input."""
+    return {200: {"model": model, "description": description}, **failures(*also)}
+
+
+def failures(*also: int) -> Responses:
+    return {
+        status: {"model": Failure, "description": _MEANINGS[status]}
+        for status in sorted({400, 401, 403, 404, 413, 429, 503, *also})
+    }
 
 
 class Health(TypedDict):

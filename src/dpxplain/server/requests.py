@@ -29,8 +29,8 @@ from dpxplain.results.preview import PlannedPreparation, Prepared
 from dpxplain.results.quality import Discovery, Quality
 from dpxplain.results.question import Question
 from dpxplain.results.released_answer import AnswerRow
+from dpxplain.server.authenticate import proper_name
 from dpxplain.server.limits import check_formula, check_question
-from dpxplain.server.oidc import proper_name
 from dpxplain.server.problems import Problem, not_found
 from dpxplain.session import Session
 from dpxplain.wire.payloads import (

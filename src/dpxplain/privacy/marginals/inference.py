@@ -15,8 +15,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpxplain.model.arrays import BoolArray, FloatArray, IntArray
-from dpxplain.model.release import ReleasedLine
+from dpxplain.model.release import BoolArray, FloatArray, IntArray, ReleasedLine
 from dpxplain.privacy.calibration import gaussian_scale, normal_quantile
 from dpxplain.privacy.intervals import (
     DEFAULT_METHOD,

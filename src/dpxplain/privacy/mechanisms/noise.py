@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.errors import InternalError
-from dpxplain.model.cancellation import check_stop
 from dpxplain.model.column import ValueCounts
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.model.hardening import insist_on_numbers
+from dpxplain.model.process import check_stop
 from dpxplain.model.schema import NoiseKind
 from dpxplain.privacy.calibration import LARGEST_SCALE, gaussian_scale, normal_quantile
 from dpxplain.privacy.mechanisms.samplers import (

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpxplain.model.arrays import IntArray
-from dpxplain.model.cancellation import checking
 from dpxplain.model.charge import Event, Spend, remainder, spends
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.model.hardening import insist_on_numbers
+from dpxplain.model.process import checking
+from dpxplain.model.release import IntArray
 from dpxplain.privacy.calibration import (
     gaussian_scale,
     gaussian_shortfall,
