@@ -377,7 +377,7 @@ def test_planning_a_hundred_aggregates_takes_twice_the_work_of_fifty(owner: Sess
         sql = many(number, "AVG(pay + {} / 7)", rest="COUNT(*)")
         plans = plan_queries(parse(sql, owner.schema).queries, owner.schema, 1.0)
         for query in plans.queries:
-            plans.expected(query)
+            plans.measurement.expected_noise(query)
 
     plan(3)  # what is imported and built once
     fifty, hundred = calls(lambda: plan(50)), calls(lambda: plan(99))

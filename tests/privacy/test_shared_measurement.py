@@ -270,7 +270,9 @@ def test_sharing_leaves_a_fraction_of_the_variance_of_measuring_apart() -> None:
     most = {"count": {"count_scale": 0.75}, "sum": {"sum_scale": 0.4}}
     most["avg"] = {"count_scale": 0.4, "sum_scale": 0.4}
     for query in asked:
-        apart, together = plan_query(query, schema, 0.1).expected(query), shared.expected(query)
+        apart, together = (
+            plan.measurement.expected_noise(query) for plan in (plan_query(query, schema, 0.1), shared)
+        )
         for name, fraction in most[query.aggregate.kind].items():
             assert (getattr(together, name) / getattr(apart, name)) ** 2 < fraction
 

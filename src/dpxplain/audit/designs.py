@@ -45,8 +45,6 @@ class Design:
     name: str
     mechanism: str
     aggregate: str
-    unit: str  # "row" or "person"
-    neighbours: str  # "one more" or "replaced"
     schema: Mapping[str, Any]
     rows: Callable[[int, bool], list[Row]]
     ask: Callable[[dpx.Session, float], Releases]
@@ -56,6 +54,15 @@ class Design:
     has_lattice: bool = False  # whether the numbers are released as they were drawn
     trusted_code: bool = False
     common: Sequence[Row] = ()  # rows that belong to no copy
+
+    @property
+    def unit(self) -> str:
+        return str(self.schema["privacy"].get("unit", "row"))
+
+    @property
+    def neighbours(self) -> str:
+        """How the two tables differ."""
+        return "replaced" if "neighbours" in self.schema["privacy"] else "one more"
 
     def table(self, present: NDArray[np.bool_]) -> list[Row]:
         return [
@@ -91,8 +98,12 @@ def answer_designs() -> Iterator[Design]:
     yield from _persons()
     yield from _replaced()
     yield from _prepared()
-    yield from _quality()
-    yield from _tuning()
+    yield from _data_quality()
+
+
+def _function(sql: str) -> str:
+    """The aggregate function of an SQL expression."""
+    return sql.partition("(")[0]
 
 
 def _columns(groups: int, low: float = 0, high: float = 10) -> dict[str, Any]:
@@ -132,8 +143,6 @@ def _answer_design(
         name=name,
         mechanism="answer",
         aggregate=aggregate,
-        unit="person" if person else "row",
-        neighbours="replaced" if replaced else "one more",
         schema=schema(columns, person=person, replaced=replaced),
         rows=rows,
         ask=partial(_ask, sql),
@@ -261,20 +270,18 @@ def _prepare(sql: str, conjuncts: int, session: dpx.Session, rho: float) -> Rele
 
 
 def _prepared() -> Iterator[Design]:
-    for name, aggregate, sql, conjuncts, person in (
-        ("prepared count", "COUNT", "COUNT(*)", 1, False),
-        ("prepared sum", "SUM", "SUM(pay)", 1, False),
-        ("prepared average", "AVG", "AVG(pay)", 1, False),
-        ("prepared count, pairs", "COUNT", "COUNT(*)", 2, False),
-        ("prepared sum, persons", "SUM", "SUM(pay)", 1, True),
+    for name, sql, conjuncts, person in (
+        ("prepared count", "COUNT(*)", 1, False),
+        ("prepared sum", "SUM(pay)", 1, False),
+        ("prepared average", "AVG(pay)", 1, False),
+        ("prepared count, pairs", "COUNT(*)", 2, False),
+        ("prepared sum, persons", "SUM(pay)", 1, True),
     ):
         attributes = {attribute: {"values": ["a", "b"]} for attribute in _ATTRIBUTES}
         yield Design(
             name=name,
             mechanism="marginals",
-            aggregate=aggregate,
-            unit="person" if person else "row",
-            neighbours="one more",
+            aggregate=_function(sql),
             schema=schema(_columns(COPIES) | attributes, person=person),
             rows=partial(_with_attributes, 10.0, person),
             ask=partial(_prepare, sql, conjuncts),
@@ -298,44 +305,29 @@ def _ask_quality(session: dpx.Session, rho: float) -> Releases:
     return Releases([""], np.array([numbers]), quality.entry.rho)
 
 
-def _quality() -> Iterator[Design]:
-    columns = _columns(2) | {"x": {"values": ["a", "b"]}}
-    for name, person in (("quality", False), ("quality, persons", True)):
-        yield Design(
-            name=name,
-            mechanism="quality",
-            aggregate="",
-            unit="person" if person else "row",
-            neighbours="one more",
-            schema=schema(columns, person=person),
-            rows=partial(_misfits, person),
-            common=[{"g": "0", "pay": 5.0, "x": "a", "person": "other"}],
-            ask=_ask_quality,
-            has_lattice=True,
-        )
-
-
 def _ask_tuning(session: dpx.Session, rho: float) -> Releases:
     tuning = session.tune(rho=rho)
     numbers = [number for bins in tuning.release.noisy_bins for number in bins]
     return Releases([""], np.array([[*numbers, *tuning.release.noisy_units]]), tuning.entry.rho)
 
 
-def _tuning() -> Iterator[Design]:
-    columns = _columns(2) | {"debt": {"bounds": [0, 10], "step": 1}}
-    for name, person in (("tuning", False), ("tuning, persons", True)):
-        yield Design(
-            name=name,
-            mechanism="tuning",
-            aggregate="",
-            unit="person" if person else "row",
-            neighbours="one more",
-            schema=schema(columns, person=person),
-            rows=partial(_misfits, person),
-            common=[{"g": "0", "pay": 5.0, "debt": 5.0, "person": "other"}],
-            ask=_ask_tuning,
-            has_lattice=True,
-        )
+def _data_quality() -> Iterator[Design]:
+    """Quality and tuning of a table with and without values outside the declarations."""
+    for mechanism, column, declared, value, ask in (
+        ("quality", "x", {"values": ["a", "b"]}, "a", _ask_quality),
+        ("tuning", "debt", {"bounds": [0, 10], "step": 1}, 5.0, _ask_tuning),
+    ):
+        for person in (False, True):
+            yield Design(
+                name=f"{mechanism}, persons" if person else mechanism,
+                mechanism=mechanism,
+                aggregate="",
+                schema=schema(_columns(2) | {column: declared}, person=person),
+                rows=partial(_misfits, person),
+                common=[{"g": "0", "pay": 5.0, column: value, "person": "other"}],
+                ask=ask,
+                has_lattice=True,
+            )
 
 
 # -- Explanation tables ------------------------------------------------------------------------------------
@@ -414,14 +406,11 @@ def _if_present(rows: list[Row], otherwise: list[Row], copy: int, present: bool)
 
 def _explanation_design(
     name: str,
-    mechanism: str,
-    aggregate: str,
     question: _Question,
     common: list[Row],
     rows: list[Row],
     otherwise: list[Row] | None = None,
     *,
-    values: Sequence[str] = ("u", "v"),
     bounds: tuple[float, float] = (0, 10),
     person: bool = False,
     rho: float = 2.0,
@@ -429,17 +418,14 @@ def _explanation_design(
 ) -> Design:
     columns = {
         "g": {"values": ["A", "B", "C"]},
-        "x": {"values": list(values)},
+        "x": {"values": ["u", "v"]},
         "pay": {"bounds": list(bounds), "step": 1},
     }
-    replaced = otherwise is not None
     return Design(
         name=name,
-        mechanism=mechanism,
-        aggregate=aggregate,
-        unit="person" if person else "row",
-        neighbours="replaced" if replaced else "one more",
-        schema=schema(columns, person=person, replaced=replaced),
+        mechanism=question.options.get("mechanism", "custom influence"),
+        aggregate=_function(question.sql),
+        schema=schema(columns, person=person, replaced=otherwise is not None),
         rows=partial(_if_present, rows, otherwise or []),
         ask=question,
         rho=rho,
@@ -465,61 +451,25 @@ def _one_predicate() -> Iterator[Design]:
     def influence(sql: str, predicate: str, weights: Mapping[str, float] = _TWO_GROUPS) -> _Question:
         return _Question(sql, weights, ("influences",), (), _only(predicate))
 
-    yield _explanation_design(
-        "influence, count", "one-shot", "COUNT", influence("COUNT(*)", "u"), _PLAIN, _rows(1, "A", "u")
-    )
-    yield _explanation_design(
-        "influence, sum", "one-shot", "SUM", influence("SUM(pay)", "u"), _PLAIN, _rows(1, "A", "u", 10.0)
-    )
-    yield _explanation_design(
-        "influence, sum of both signs",
-        "one-shot",
-        "SUM",
-        influence("SUM(pay)", "v"),
-        _SIGNED,
-        _rows(1, "A", None, 0.0),
-        bounds=(-10, 10),
-    )
-    average = influence("AVG(pay)", "v")
-    yield _explanation_design(
-        "influence, average", "one-shot", "AVG", average, _AVERAGES, _rows(1, "A", None, 10.0)
-    )
-    yield _explanation_design(
-        "influence, weights",
-        "one-shot",
-        "COUNT",
-        influence("COUNT(*)", "v", {"A": 2.0, "B": -1.0, "C": -3.0}),
-        _WEIGHED,
-        _rows(1, "A", None),
-    )
-    yield _explanation_design(
-        "influence, persons",
-        "one-shot",
-        "COUNT",
-        influence("COUNT(*)", "u"),
-        _PLAIN,
-        _rows(ROWS_OF_PERSON, "A", "u", person="person"),
-        person=True,
-    )
-    yield _explanation_design(
-        "influence, replaced",
-        "one-shot",
-        "COUNT",
-        influence("COUNT(*)", "u"),
-        _PLAIN,
-        _rows(1, "A", "u"),
-        _rows(1, "B", "u"),
-    )
-    for sql, aggregate, predicate, common, rows in (
-        ("COUNT(*)", "COUNT", "u", _PLAIN, _rows(1, "A", "u")),
-        ("AVG(pay)", "AVG", "v", _AVERAGES, _rows(1, "A", None, 10.0)),
+    design, u = _explanation_design, _rows(1, "A", "u")
+    yield design("influence, count", influence("COUNT(*)", "u"), _PLAIN, u)
+    yield design("influence, sum", influence("SUM(pay)", "u"), _PLAIN, _rows(1, "A", "u", 10.0))
+    sum_of_v = influence("SUM(pay)", "v")
+    yield design("influence, sum of both signs", sum_of_v, _SIGNED, _rows(1, "A", None), bounds=(-10, 10))
+    yield design("influence, average", influence("AVG(pay)", "v"), _AVERAGES, _rows(1, "A", None, 10.0))
+    weighted = influence("COUNT(*)", "v", {"A": 2.0, "B": -1.0, "C": -3.0})
+    yield design("influence, weights", weighted, _WEIGHED, _rows(1, "A", None))
+    person = _rows(ROWS_OF_PERSON, "A", "u", person="person")
+    yield design("influence, persons", influence("COUNT(*)", "u"), _PLAIN, person, person=True)
+    yield design("influence, replaced", influence("COUNT(*)", "u"), _PLAIN, u, _rows(1, "B", "u"))
+    for sql, predicate, common, rows in (
+        ("COUNT(*)", "u", _PLAIN, u),
+        ("AVG(pay)", "v", _AVERAGES, _rows(1, "A", None, 10.0)),
     ):
         fresh = _Question(
             sql, _TWO_GROUPS, ("influences",), ("chosen-influences",), _only(predicate, "vector")
         )
-        yield _explanation_design(
-            f"vector influence, {aggregate}", "vector", aggregate, fresh, common, rows, rho=4.0
-        )
+        yield design(f"vector influence, {_function(sql)}", fresh, common, rows, rho=4.0)
 
 
 _TIE = [*_rows(_MANY, "A", None), *_rows(10, "A", "u"), *_rows(10, "A", "v")]
@@ -538,28 +488,22 @@ def _two_predicates() -> Iterator[Design]:
         options = {"k": 1, "mechanism": "one-shot", "attributes": ["x"], "split": split} | more
         return _Question(sql, weights, released, charges, options)
 
-    u, v = _rows(1, "A", "u"), _rows(1, "A", "v")
+    design, u, v = _explanation_design, _rows(1, "A", "u"), _rows(1, "A", "v")
+    dear_u = _rows(1, "A", "u", 10.0)
     select = question("COUNT(*)", _ONE_GROUP, ("chosen",), ("top-k",), (1000.0, 1.0, 1.0))
-    yield _explanation_design("selection, replaced", "one-shot", "COUNT", select, _TIE, u, v, rho=1.0)
+    yield design("selection, replaced", select, _TIE, u, v, rho=1.0)
     select = question("AVG(pay)", _TWO_GROUPS, ("chosen",), ("top-k",), (1000.0, 1.0, 1.0))
-    yield _explanation_design(
-        "selection, average", "one-shot", "AVG", select, _AVERAGES, _rows(1, "A", "u", 10.0), rho=1.0
-    )
+    yield design("selection, average", select, _AVERAGES, dear_u, rho=1.0)
     ranks = question(
         "COUNT(*)", _ONE_GROUP, ("chosen", "ranks"), ("top-k", "rank"), (1.0, 1.0, 1000.0), confidence=0.01
     )
-    yield _explanation_design("ranks, replaced", "one-shot", "COUNT", ranks, _BEHIND, u, v, rho=4.0)
+    yield design("ranks, replaced", ranks, _BEHIND, u, v, rho=4.0)
     everything = ("chosen", "influences", "ranks")
-    whole = question("COUNT(*)", _ONE_GROUP, everything, ())
-    yield _explanation_design("whole table, replaced", "one-shot", "COUNT", whole, _TIE, u, v)
+    yield design("whole table, replaced", question("COUNT(*)", _ONE_GROUP, everything, ()), _TIE, u, v)
     select = question("AVG(pay)", _TWO_GROUPS, ("chosen",), ("all-influences",), mechanism="vector")
-    yield _explanation_design(
-        "vector selection, average", "vector", "AVG", select, _AVERAGES, _rows(1, "A", "u", 10.0), rho=2.0
-    )
+    yield design("vector selection, average", select, _AVERAGES, dear_u)
     whole = question("AVG(pay)", _TWO_GROUPS, everything, (), mechanism="vector")
-    yield _explanation_design(
-        "whole vector table, average", "vector", "AVG", whole, _AVERAGES, _rows(1, "A", "u", 10.0)
-    )
+    yield design("whole vector table, average", whole, _AVERAGES, dear_u)
 
 
 def _matching(counts: Any) -> Any:
@@ -592,9 +536,7 @@ def _custom() -> Iterator[Design]:
         weights = _TWO_GROUPS if isinstance(influence, dpx.RatioInfluence) else _ONE_GROUP
         return _Question("COUNT(*)", weights, released, charges, {"influence": influence} | options)
 
-    design = partial(
-        _explanation_design, mechanism="custom influence", aggregate="COUNT", rows=_rows(1, "A", "u")
-    )
+    design = partial(_explanation_design, rows=_rows(1, "A", "u"))
     only_u: dict[str, Any] = {"predicates": "x = 'u'", "k": 1}
     ratio = dpx.RatioInfluence(thresholds=(0.026,))
     select = question(ratio, ("chosen",), ("top-k",), attributes=["x"], k=1)

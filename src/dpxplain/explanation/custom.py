@@ -348,7 +348,7 @@ def _compare(influence: CustomInfluence, cells: QuestionCells, neighbour: Questi
         if not _inside(bounds[d], neighbour_bounds[d]):
             return f"one row more or less takes the bounds at distance {d} outside those at {d + 1}"
     half = slice(len(cells.active) // 2)
-    half_bounds = influence.bounds(_part(cells, half), 1)
+    half_bounds = influence.bounds(_only(cells, half), 1)
     if not all(np.array_equal(end, whole[half]) for end, whole in zip(half_bounds, bounds[1], strict=True)):
         return "the bounds of a predicate depend on other predicates"
     return ""
@@ -369,13 +369,9 @@ def _cells(group: IntArray, value: IntArray, matches: NDArray[np.bool_], groups:
     )
 
 
-def _part(cells: QuestionCells, part: slice) -> QuestionCells:
+def _only(cells: QuestionCells, at: IntArray | slice) -> QuestionCells:
     return QuestionCells(
-        cells.active[part],
-        cells.count,
-        cells.total,
-        cells.predicate_count[:, part],
-        cells.predicate_total[:, part],
+        cells.active[at], cells.count, cells.total, cells.predicate_count[:, at], cells.predicate_total[:, at]
     )
 
 
@@ -447,12 +443,6 @@ def _columns(cells: QuestionCells, chosen: list[int]) -> IntArray:
     return np.where(listed, at, len(cells.active))
 
 
-def _only(cells: QuestionCells, at: IntArray) -> QuestionCells:
-    return QuestionCells(
-        cells.active[at], cells.count, cells.total, cells.predicate_count[:, at], cells.predicate_total[:, at]
-    )
-
-
 def _nth_highest(values: FloatArray, idle: int, n: int) -> float:
     """The n-th highest of the family; the last value counts `idle` times, of which at most n matter."""
     family = np.append(values[:-1], np.full(min(idle, n), values[-1]))
@@ -522,12 +512,9 @@ class _Serialiser:
         if isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:
             return ["array", value.dtype.str, list(value.shape), hashlib.sha256(value.tobytes()).hexdigest()]
         if isinstance(value, CodeType):
-            return [
-                "code",
-                value.co_code.hex(),
-                value.co_exceptiontable.hex(),
-                self._all(value.co_consts),
-            ] + [list(names) for names in (value.co_names, value.co_varnames, value.co_freevars)]
+            names = map(list, (value.co_names, value.co_varnames, value.co_freevars))
+            byte_code = value.co_code.hex(), value.co_exceptiontable.hex()
+            return ["code", *byte_code, self._all(value.co_consts), *names]
         if isinstance(value, FunctionType):
             return self._function(value)
         if isinstance(value, MethodType):

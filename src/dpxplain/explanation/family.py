@@ -130,10 +130,7 @@ class Conjunctions:
 
     def satisfied(self, codes: list[IntArray]) -> tuple[IntArray, IntArray]:
         declared = np.flatnonzero(np.logical_and.reduce([column > 0 for column in codes]))
-        index: IntArray = np.zeros(len(declared), dtype=np.int64)
-        for column, size in zip(codes, self.shape, strict=True):
-            index = index * size + (column[declared] - 1)
-        return declared, index
+        return declared, np.ravel_multi_index([column[declared] - 1 for column in codes], self.shape)
 
     def sums(self, cells: IntArray) -> IntArray:
         declared = (slice(None), *(slice(1, None) for _ in self.columns))
@@ -193,9 +190,7 @@ class Listed:
         return FilterPredicate(self.conditions[index])
 
     def satisfied(self, codes: list[IntArray]) -> tuple[IntArray, IntArray]:
-        cell: IntArray = np.zeros(len(codes[0]), dtype=np.int64)
-        for column, size in zip(codes, self._shape, strict=True):
-            cell = cell * size + column
+        cell = np.ravel_multi_index(codes, self._shape)
         start = self._starts[cell]
         number = self._starts[cell + 1] - start
         rows = np.repeat(np.arange(len(cell)), number)
@@ -208,10 +203,8 @@ class Listed:
         return math.prod(self._shape)
 
     def cell_of(self, codes: list[IntArray]) -> IntArray:
-        cell: IntArray = np.zeros(len(codes[0]), dtype=np.int64)
-        for column, size in zip(codes, self._shape, strict=True):
-            cell = cell * size + (column - 1) % size  # code 0 goes last, so the last cell is undeclared
-        return cell
+        last = [(column - 1) % size for column, size in zip(codes, self._shape, strict=True)]
+        return np.ravel_multi_index(last, self._shape)  # code 0 goes last, so the last cell is undeclared
 
     def cells_of(self, index: int) -> list[int]:
         holds = self._truth.cells(self.conditions[index])
@@ -380,7 +373,7 @@ class TruthTable:
     def __init__(self, columns: tuple[str, ...], schema: Schema) -> None:
         self.columns = columns
         self.schema = schema
-        self._comparison = cache(self._evaluate)
+        self._comparison = cache(lambda node: self._along(node.column, self._tests(node)))
 
     def cells(self, condition: Filter) -> BoolArray:
         """Which cells (a code per column, 0 for undeclared) certainly satisfy the condition."""
@@ -400,9 +393,6 @@ class TruthTable:
                 holds, fails = self._kleene(part)
                 return fails, holds
         return self._comparison(node)
-
-    def _evaluate(self, node: Comparison | Membership | IsNull) -> tuple[BoolArray, BoolArray]:
-        return self._along(node.column, self._tests(node))
 
     def _tests(self, node: Comparison | Membership | IsNull) -> list[bool | None]:
         """Whether the condition holds on each declared value of its column; None where it is unknown."""

@@ -105,7 +105,9 @@ def read(text: str, schema: Schema) -> str | Recipe | Either:
     (('age',), 'age > 30')
     """
     name, _, listed = text.partition(":")
-    columns = columns_named(listed, schema) if listed else []
+    columns: list[str] = []
+    if listed:  # a text that is itself a column's name, comma included, is that column
+        columns = [listed] if listed in schema.columns else [column.strip() for column in listed.split(",")]
     return RECIPES[name](*columns) if name in RECIPES and (columns or name != "either") else text
 
 
@@ -124,11 +126,6 @@ def python_code(text: str, schema: Schema) -> str:
     if isinstance(recipe, str):
         return repr(text)
     return f"dpx.{recipe.name}({', '.join(map(repr, recipe.columns))})"
-
-
-def columns_named(text: str, schema: Schema) -> list[str]:
-    """The column names in `a,b`; a text that is itself a column's name, comma included, is that column."""
-    return [text] if text in schema.columns else [name.strip() for name in text.split(",")]
 
 
 def library_recipe(recipe: Recipe | Either) -> Recipe | Either | None:
@@ -190,11 +187,7 @@ def _in_order(name: str, schema: Schema) -> list[Bin | int | date]:
             remedy="Choose a column with edges or whole numbers, or use dpx.differs or equalities.",
         )
     cells = [value for value in schema.domain(name) if isinstance(value, Bin | int | date)]
-    return sorted(cells, key=_lower_end)
-
-
-def _lower_end(cell: Bin | int | date) -> Any:
-    return cell.low if isinstance(cell, Bin) else cell
+    return sorted(cells, key=lambda cell: cell.low if isinstance(cell, Bin) else cell)
 
 
 def _between(
@@ -261,15 +254,15 @@ class FamilyChoice:
 
     def to_request(self) -> dict[str, Any]:
         """The choice as JSON, as the history stores it and a server accepts it."""
-        predicates = self.predicates
-        listed = [predicates] if isinstance(predicates, str | Recipe | Either) else predicates
+        predicates = None
+        if self.predicates is not None:
+            listed = _as_items(self.predicates)
+            predicates = [item if isinstance(item, str) else written(item) for item in listed]
         return {
             "attributes": None if self.attributes is None else list(self.attributes),
             "conjuncts": self.conjuncts,
             "exclude": list(self.exclude),
-            "predicates": None
-            if listed is None
-            else [item if isinstance(item, str) else written(item) for item in listed],
+            "predicates": predicates,
             **({"nested": True} if self.nested else {}),
         }
 
@@ -348,7 +341,10 @@ def chosen_family(
         return family
     sizes = [len(schema.domain(name)) for name in choice.attributes]
     if (size := sum(_conjunction_count(sizes, number) for number in choice.sizes)) > LARGEST_FAMILY:
-        raise _too_many(size)
+        raise ExplanationError(
+            f"There are {size:,} conditions. At most {LARGEST_FAMILY:,} are possible.",
+            remedy="Choose fewer attributes or fewer conjuncts.",
+        )
     if (subsets := sum(math.comb(len(sizes), number) for number in choice.sizes)) > _MOST_SUBSETS:
         raise ExplanationError(
             f"There are {subsets:,} combinations of attributes. At most {_MOST_SUBSETS:,} are possible.",
@@ -377,8 +373,12 @@ def eligible_attributes(schema: Schema, query: Query) -> list[str]:
     return [name for name in schema.discrete() if not schema.sources((name,)) & used_columns]
 
 
+def _as_items(predicates: Predicates) -> Iterable[str | Recipe | Either]:
+    return (predicates,) if isinstance(predicates, str | Recipe | Either) else predicates
+
+
 def _plain_predicates(predicates: Predicates) -> tuple[str | Recipe | Either, ...]:
-    items = (predicates,) if isinstance(predicates, str | Recipe | Either) else predicates
+    items = _as_items(predicates)
     if not isinstance(items, Iterable):
         raise _not_predicates()
     plain_items: tuple[Any, ...] = tuple(
@@ -413,10 +413,8 @@ def _listed(
                 raise _too_large()
     if not by_columns:
         raise _not_predicates()
-    return PredicateFamily(
-        schema,
-        tuple(Listed(schema, columns, tuple(conditions)) for columns, conditions in by_columns.items()),
-    )
+    parts = (Listed(schema, columns, tuple(conditions)) for columns, conditions in by_columns.items())
+    return PredicateFamily(schema, tuple(parts))
 
 
 def _not_predicates() -> ExplanationError:
@@ -441,13 +439,6 @@ def _too_large() -> ExplanationError:
     return ExplanationError(
         f"These conditions need more than {FAMILY_BYTES // 10**6} MB of memory, the most for one request.",
         remedy="Use fewer conditions, on fewer columns, or on columns with fewer declared values.",
-    )
-
-
-def _too_many(size: int) -> ExplanationError:
-    return ExplanationError(
-        f"There are {size:,} conditions. At most {LARGEST_FAMILY:,} are possible.",
-        remedy="Choose fewer attributes or fewer conjuncts.",
     )
 
 

@@ -66,6 +66,16 @@ class Readout:
 
 
 @dataclass(frozen=True)
+class ExpectedNoise:
+    """How noisy an aggregate will be: σ of its count, its sum and its squares, in the unit of the column."""
+
+    query: Query
+    count_scale: float | None
+    sum_scale: float | None
+    squares_scale: float | None = None
+
+
+@dataclass(frozen=True)
 class SharedMeasurement:
     """One measurement for all aggregates of a SELECT, from public quantities only."""
 
@@ -86,10 +96,6 @@ class SharedMeasurement:
     def _columns(self) -> tuple[str, ...]:
         """The aggregated columns, each once; a quantile has a measurement of its own."""
         return tuple(column for column, kinds in self._kinds.items() if kinds != {"quantile"})
-
-    @cached_property
-    def _places(self) -> Mapping[str, int]:
-        return {column: place for place, column in enumerate(self._columns)}
 
     @cached_property
     def _counts_rows(self) -> bool:
@@ -181,20 +187,13 @@ class SharedMeasurement:
         """σ of every part in the unit of its column."""
         return {part.name: self.measurement.scale(part) * part.unit for part in self.measurement.parts}
 
-    @cached_property
-    def _expected_precision(self) -> CountPrecision | None:
-        return self._precision(self._scales)
-
-    def expected_noise(self, query: Query) -> tuple[float | None, float | None, float | None]:
-        """σ of the aggregate's count, sum and squares, in the unit of the column."""
+    def expected_noise(self, query: Query) -> ExpectedNoise:
         if query.aggregate.kind == "quantile":
-            return None, None, None
-        readout = self._readout(query.aggregate, self._expected_precision)
-        count, total, squares = (
-            None if weights is None else _deviation(weights, self._scales)
-            for weights in (readout.count, readout.total, readout.squares)
-        )
-        return count, total, squares
+            return ExpectedNoise(query, None, None)
+        readout = self._readout(query.aggregate, self._precision(self._scales))
+        parts = (readout.count, readout.total, readout.squares)
+        scales = (None if weights is None else _deviation(weights, self._scales) for weights in parts)
+        return ExpectedNoise(query, *scales)
 
     def measure(self, dataset: OpenDataset) -> tuple[AnswerRelease, ...]:
         """Reads the data and draws the noise: one release per query, in their order."""
@@ -348,7 +347,7 @@ class SharedMeasurement:
             return {f"values {column}": 1.0}
         if not self._columns:
             return {"rows": 1.0}
-        rows, values, nulls = precision.weights(None if column is None else self._places[column])
+        rows, values, nulls = precision.weights(None if column is None else self._columns.index(column))
         weights = {"rows": rows}
         for name, of_values, of_nulls in zip(self._columns, values.tolist(), nulls.tolist(), strict=True):
             weights[f"values {name}"], weights[f"nulls {name}"] = of_values, of_nulls
@@ -376,16 +375,6 @@ def _deviation(weights: Weights, scales: Mapping[str, float]) -> float:
 # -- Plans -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class ExpectedNoise:
-    """How noisy an aggregate will be: σ of its count, its sum and its squares, in the unit of the column."""
-
-    query: Query
-    count_scale: float | None
-    sum_scale: float | None
-    squares_scale: float | None = None
-
-
 class _MeasurementPlan(ABC):
     """What the plans of one and of several aggregates have in common."""
 
@@ -401,9 +390,6 @@ class _MeasurementPlan(ABC):
     @property
     def spends(self) -> tuple[Spend, ...]:
         return self.measurement.spends
-
-    def expected(self, query: Query) -> ExpectedNoise:
-        return ExpectedNoise(query, *self.measurement.expected_noise(query))
 
     def charge(self, dataset: OpenDataset, request: Request) -> Charge:
         """The whole ρ at once: nothing is read before all of it is reserved."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Hashable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from dpxplain.engines.engine import DataSource, Engine, JoinedEngines, Recognised
@@ -78,7 +79,6 @@ Progress = Callable[[str], None]
 
 T = TypeVar("T")
 F = TypeVar("F")
-P = TypeVar("P", bound="PlannedRequest")
 Show = Callable[[Released[R]], T]
 """Turns a release into the caller's result."""
 
@@ -148,13 +148,6 @@ class Releaser(Protocol):
         ...
 
 
-class PlannedRequest(Protocol):
-    """A request that is planned, and may be stored already."""
-
-    @property
-    def is_stored(self) -> bool: ...
-
-
 class Lookup(Generic[F]):
     """A stored release, read from the ledger until it is found.
 
@@ -191,15 +184,15 @@ class OpenDataset:
     caller: str = ""  # for whom families are kept; "" where there is one user only
     is_rehearsal: bool = False  # passes run on a table without rows
     # Shared by everybody who works on the same data set at the same time.
-    _rehearsed: LatestKeys = field(default_factory=lambda: LatestKeys(KEPT_REHEARSALS))  # kinds of requests
+    rehearsed: LatestKeys = field(default_factory=lambda: LatestKeys(KEPT_REHEARSALS))  # kinds of requests
     _passes: SizedMemo = field(default_factory=lambda: SizedMemo(KEPT_PASSES, KEPT_PASSES))
     _families: SizedMemo = field(default_factory=lambda: SizedMemo(KEPT_FAMILIES, FAMILY_BYTES))
     _joined: dict[tuple[str, ...], Schema] = field(default_factory=dict)
     _declared: str = ""  # a hash of the declarations, once it is needed
-    _fingerprint: str = ""  # of the declarations as they were when the data set was opened
+    fingerprint: str = ""  # of the declarations as they were when the data set was opened
 
     def __post_init__(self) -> None:
-        self._fingerprint = self._fingerprint or self.schema.fingerprint()
+        self.fingerprint = self.fingerprint or self.schema.fingerprint()
         if self.version_check is not None and not isinstance(self.ledger, VersionedLedger):
             self.ledger = VersionedLedger(self.ledger, self.version_check)
 
@@ -208,22 +201,10 @@ class OpenDataset:
         return self.schema.table.name
 
     @property
-    def rows_per_unit(self) -> int:
-        """The most rows that count per privacy unit; sensitivities are multiplied by it.
-
-        See docs/specification.md, privacy units.
-        """
-        return self.schema.privacy.max_rows
-
-    @property
     def row_changes(self) -> int:
         """The most rows added or removed between neighbours; a replaced row counts as both."""
-        return self.rows_per_unit * (2 if self.schema.privacy.neighbours == "bounded" else 1)
-
-    @property
-    def declarations_hash(self) -> str:
-        """A hash of what was declared when the data set was opened."""
-        return self._fingerprint
+        privacy = self.schema.privacy
+        return privacy.max_rows * (2 if privacy.neighbours == "bounded" else 1)
 
     def joining(self, tables: Iterable[str]) -> OpenDataset:
         """This data set with the rows of private tables joined to its own, on the same ledger and budget.
@@ -240,7 +221,7 @@ class OpenDataset:
         schema = self._joined.get(chosen)
         schema = schema or self._joined.setdefault(chosen, joined_schema(self.schema, chosen))
         joined = copy.copy(self)
-        joined.schema, joined._declared, joined._fingerprint = schema, "", schema.fingerprint()
+        joined.schema, joined._declared, joined.fingerprint = schema, "", schema.fingerprint()
         return joined
 
     def find(self, plan: ReleasePlan[R], key: str | None = None) -> Released[R] | None:
@@ -266,17 +247,10 @@ class OpenDataset:
         if self.version_check is not None:
             self.version_check.check()
 
-    def is_rehearsed(self, kind: Hashable) -> bool:
-        """Whether a kind of request was rehearsed."""
-        return kind in self._rehearsed
-
     def check_unchanged(self) -> None:
         """Refuses a live table whose columns or permissions changed since it was opened. Reads no row."""
         if self.engine is not None and self.engine.is_live:
             self._open_engine.check_unchanged()
-
-    def note_rehearsed(self, kind: Hashable) -> None:
-        self._rehearsed.add(kind)
 
     def rehearsal(self, releaser: Releaser) -> OpenDataset:
         """This data set without its rows, with fixed numbers in place of noise. Nothing of it is stored."""
@@ -297,7 +271,7 @@ class OpenDataset:
                 "This request was planned with a different schema. Nothing was charged.",
                 remedy="Plan it on the data set that you want to query.",
             )
-        if self.schema.fingerprint() != self._fingerprint:
+        if self.schema.fingerprint() != self.fingerprint:
             raise InternalError(
                 "The schema changed after this data set was opened. Nothing was charged.",
                 remedy="Open it again.",
@@ -482,7 +456,7 @@ class LocalReleaser:
         with self._locks.hold(charge.key):
             while (stored := dataset.find(plan, charge.key)) is None:
                 dataset.check_declarations(plan)
-                charge = replace(charge, declarations=dataset.declarations_hash)
+                charge = replace(charge, declarations=dataset.fingerprint)
                 if dataset.version_check is not None:
                     charge = replace(charge, data=dataset.version_check.measured_data())
                 rehearse(plan, charge, dataset, show, look)
@@ -545,7 +519,7 @@ def rehearse(
     kind = hashlib.sha256(parts.encode()).hexdigest()  # many are kept, and some are large
     rehearsal = dataset.rehearsal(StoredReleaser())
     try:
-        if dataset.is_rehearsed(kind):
+        if kind in dataset.rehearsed:
             rehearsal.check_unchanged()
             return
         text = plan.measure(rehearsal).to_json()
@@ -564,7 +538,7 @@ def rehearse(
             "This request would fail on any data. Nothing was charged.",
             remedy="Please report this, together with the request.",
         ) from error
-    dataset.note_rehearsed(kind)
+    dataset.rehearsed.add(kind)
 
 
 def _rehearsed_entry(charge: Charge) -> Entry:
@@ -582,18 +556,14 @@ def _rehearsed_entry(charge: Charge) -> Entry:
     )
 
 
-def may_not_spend() -> DPXPlainError:
-    return InternalError("A request tried to spend budget, but may not.")
-
-
 class StoredReleaser:
     """Finds stored releases and measures nothing, so no request can spend.
 
     `refusal` makes a new exception for each request: one raised twice would keep the frames of both.
     """
 
-    def __init__(self, refusal: Callable[[], DPXPlainError] = may_not_spend) -> None:
-        self._refusal = refusal
+    def __init__(self, refusal: Callable[[], DPXPlainError] | None = None) -> None:
+        self._refusal = refusal or partial(InternalError, "A request tried to spend budget, but may not.")
 
     def find_or_measure(
         self,

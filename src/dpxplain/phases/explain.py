@@ -456,7 +456,8 @@ def plan_for(
                 remedy="Pass a number such as 0.02. If the gap is too noisy, first repeat the query with a "
                 "larger budget.",
             )
-        plans.append(rho_for_margin(terms, stored, goal.relative * relative_to, mechanism))
+        margin = plain(goal.relative * relative_to)
+        plans.append(_cheapest(terms, stored, mechanism, lambda plan: plan.influence_margin / margin))
     if goal.ranks is not None:
         plans.append(rho_for_ranks(terms, stored, goal.ranks))
     if goal.precision is not None:
@@ -466,14 +467,6 @@ def plan_for(
             "You named no precision.", remedy="Pass relative=0.02, ranks=3 or precision=0.9."
         )
     return max(plans, key=lambda plan: plan.rho)
-
-
-def rho_for_margin(
-    terms: ExplanationTerms, stored: StoredPreparation | None, margin: float, mechanism: str = "auto"
-) -> ExplanationPlan:
-    """The cheapest plan whose influence intervals are predicted within ± margin."""
-    margin = plain(margin)
-    return _cheapest(terms, stored, mechanism, lambda plan: plan.influence_margin / margin)
 
 
 def rho_for_ranks(terms: ExplanationTerms, stored: StoredPreparation | None, width: int) -> ExplanationPlan:

@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Hashable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 from dpxplain.errors import ExplanationError
@@ -182,23 +183,18 @@ class CustomPlan:
                 rho=self.shares.rho_select,
                 noise=dataset.noise,
             )
-        gaps = bound_positions(
+        bound = partial(bound_positions, rows=self.rows, confidence=self.confidence, noise=dataset.noise)
+        gaps = bound(
             cells.map(lambda data: influence_envelopes(influence, data, chosen, self.influence_reach)),
             size=self.positions,
-            rows=self.rows,
             rho=self.shares.rho_influence,
-            confidence=self.confidence,
             lower_share=_INFLUENCE_SHARE,
-            noise=dataset.noise,
         )
-        ranks = bound_positions(
+        ranks = bound(
             cells.map(lambda data: rank_envelopes(influence, data, chosen, size, self.rank_reach)),
             size=size,
-            rows=self.rows,
             rho=self.shares.rho_rank,
-            confidence=self.confidence,
             lower_share=LOWER_SHARE,
-            noise=dataset.noise,
         )
         lines = tuple(
             CustomLine(predicate, _finite(between(influence, gap)), rank)

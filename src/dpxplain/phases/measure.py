@@ -19,11 +19,13 @@ from dpxplain.errors import BadRequest, InternalError
 from dpxplain.ledger.protocol import LedgerView, exhausted_delta
 from dpxplain.model.charge import Charge, Event, Request, Spend, check_rho, remainder, spends
 from dpxplain.model.column import DiscoveryRelease
+from dpxplain.model.confidential import Confidential
 from dpxplain.model.hardening import did_you_mean, plain_number
 from dpxplain.model.process import cached_property
 from dpxplain.model.release import Released
 from dpxplain.model.schema import Schema
 from dpxplain.model.schema_fit import (
+    FitCounts,
     FitQuestion,
     Partition,
     QualityRelease,
@@ -37,7 +39,7 @@ from dpxplain.model.schema_fit import (
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.calibration import LARGEST_SCALE, gaussian_scale, two_sided_quantile
 from dpxplain.privacy.intervals import Interval, NoisyCount, bin_bounds, pooled_total, share_interval
-from dpxplain.privacy.mechanisms.noise import add_gaussian, threshold_for, values_above
+from dpxplain.privacy.mechanisms.noise import NoisyValues, add_gaussian, threshold_for, values_above
 from dpxplain.privacy.sensitivity import count_sensitivity, fit_sensitivity
 
 _UNITS_SHARE = 0.1  # of ρ; one unit changes its own count by 1, but counts of rows by up to max_rows
@@ -90,20 +92,8 @@ class QualityPlan:
     def measure(self, dataset: OpenDataset) -> QualityRelease:
         dataset.progress("Counting what fits the declarations")
         counts = dataset.fit(FitQuestion.of_quality(self.schema, self.discovered))
-        rows = add_gaussian(
-            counts.map(lambda c: c.rows),
-            sensitivity=self.rows_sensitivity,
-            rho=self.rho_rows,
-            noise=dataset.noise,
-        )
-        units = None
-        if self.rho_units:
-            units = add_gaussian(
-                counts.map(lambda c: c.units),
-                sensitivity=self.units_sensitivity,
-                rho=self.rho_units,
-                noise=dataset.noise,
-            )
+        rows = _noisy_rows(self, counts, dataset)
+        units = _noisy_units(self, counts, dataset) if self.rho_units else None
         return QualityRelease(
             rho=self.rho,
             noisy_rows=tuple(rows.values.tolist()),
@@ -117,6 +107,20 @@ class QualityPlan:
                 for part in partitions(self.schema, self.discovered)
             ),
         )
+
+
+def _noisy_rows(
+    plan: QualityPlan | TuningPlan, counts: Confidential[FitCounts], dataset: OpenDataset
+) -> NoisyValues:
+    rows = counts.map(lambda c: c.rows)
+    return add_gaussian(rows, sensitivity=plan.rows_sensitivity, rho=plan.rho_rows, noise=dataset.noise)
+
+
+def _noisy_units(
+    plan: QualityPlan | TuningPlan, counts: Confidential[FitCounts], dataset: OpenDataset
+) -> NoisyValues:
+    units = counts.map(lambda c: c.units)
+    return add_gaussian(units, sensitivity=plan.units_sensitivity, rho=plan.rho_units, noise=dataset.noise)
 
 
 def plan_quality(schema: Schema, rho: float, discovered: Sequence[str] | None = None) -> QualityPlan:
@@ -219,10 +223,10 @@ class QualityReading:
         return [] if scale is None else [NoisyCount(value, scale) for value in self.release.noisy_units]
 
 
-def read_quality(dataset: OpenDataset, confidence: float = 0.95) -> QualityReading | None:
-    """What the quality that was measured last says; None if there is none under these declarations. Free."""
+def read_quality(dataset: OpenDataset) -> QualityReading | None:
+    """What the newest stored quality says; None if there is none under these declarations. Free."""
     bought = find_quality(dataset)
-    return None if bought is None else QualityReading(*bought, confidence)
+    return None if bought is None else QualityReading(*bought, confidence=0.95)
 
 
 def _by_category(
@@ -300,22 +304,11 @@ class TuningPlan:
         bins: tuple[tuple[float, ...], ...] = ()
         units: tuple[float, ...] = ()
         if self.columns:
-            rows = add_gaussian(
-                counts.map(lambda c: c.rows),
-                sensitivity=self.rows_sensitivity,
-                rho=self.rho_rows,
-                noise=dataset.noise,
-            )
+            rows = _noisy_rows(self, counts, dataset)
             ends = np.cumsum([len(part.categories) for part in self.asked.partitions])[:-1]
             bins = tuple(tuple(part.tolist()) for part in np.split(rows.values, ends))
         if self.asked.sizes:
-            sizes = add_gaussian(
-                counts.map(lambda c: c.units),
-                sensitivity=self.units_sensitivity,
-                rho=self.rho_units,
-                noise=dataset.noise,
-            )
-            units = tuple(sizes.values.tolist())
+            units = tuple(_noisy_units(self, counts, dataset).values.tolist())
         return TuningRelease(
             rho=self.rho,
             columns=self.columns,
@@ -529,16 +522,8 @@ def discovery_key(schema: Schema, column: str, seed: int | None = None, attempt:
     """Identity of a column's discovery, which does not depend on how other columns are declared."""
     table, privacy = schema.table, schema.privacy
     unit = [privacy.unit, privacy.max_rows, privacy.neighbours]
-    parts = [
-        DISCOVERY,
-        table.name,
-        table.version,
-        unit,
-        column,
-        schema.unknown[column].longest,
-        seed,
-        attempt,
-    ]
+    longest = schema.unknown[column].longest
+    parts = [DISCOVERY, table.name, table.version, unit, column, longest, seed, attempt]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 

@@ -551,7 +551,9 @@ class PlannedQuery(Planned[AnswerRelease | AnswersRelease, Answer | Answers]):
         price = Price.of(plan, self._dataset, free=self.is_stored)
         size = len(self.groups.remaining)
         parts = [
-            QueryPreview.of(plan.expected(query), sql, size, price, self._dataset, self.confidence)
+            QueryPreview.of(
+                plan.measurement.expected_noise(query), sql, size, price, self._dataset, self.confidence
+            )
             for query in self.statement.queries
         ]
         if not self.statement.is_table:

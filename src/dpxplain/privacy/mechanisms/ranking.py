@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import methodcaller
 from typing import Any
 
@@ -273,17 +274,13 @@ def bound_positions(
     """Positions 1..size for each envelope, all together for `rho`; one privacy unit is `rows` rows."""
     envelopes = secret.reveal()
 
-    def behind(positions: IntArray) -> IntArray:
-        pairs = zip(envelopes, positions.tolist(), strict=True)
-        return np.array([-envelope.behind(t) * POINTS_PER_ROW for envelope, t in pairs], dtype=np.int64)
-
-    def ahead(positions: IntArray) -> IntArray:
-        pairs = zip(envelopes, positions.tolist(), strict=True)
-        return np.array([envelope.ahead(t) * POINTS_PER_ROW for envelope, t in pairs], dtype=np.int64)
+    def leads(distance: Callable[[Envelope, int], int], positions: IntArray) -> IntArray:
+        rows = map(distance, envelopes, positions.tolist())
+        return np.fromiter(rows, np.int64, len(envelopes)) * POINTS_PER_ROW
 
     return search_positions(
-        behind,
-        ahead,
+        lambda positions: -leads(Envelope.behind, positions),
+        partial(leads, Envelope.ahead),
         len(envelopes),
         size,
         change=float(rows * POINTS_PER_ROW),
@@ -382,9 +379,7 @@ class OneShotPlan:
             # Twice the sensitivity covers the rounding that buckets add to it.
             scales.append(top_k_scale(2 * self.sensitivity, self.k, self.rho_select))
         if self.rho_rank > 0:
-            smaller = min(self.lower_share, 1.0 - self.lower_share)
-            per_probe = self.rho_rank / self.k * smaller / rank_probes(self.family_size)
-            scales.append(gaussian_scale(2 * self.sensitivity, per_probe))
+            scales.append(self._probe_scale(min(self.lower_share, 1.0 - self.lower_share)))
         return max(scales)
 
     @property
