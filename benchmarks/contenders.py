@@ -18,13 +18,13 @@ from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.influence import cover
 from dpxplain.ledger.ledger import open_ledger
+from dpxplain.model.query import ENCODED, code_column, units_column
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import LocalReleaser, OpenDataset
 from dpxplain.privacy.mechanisms.noise import private_noise
 from dpxplain.results.answer import Answer
 from dpxplain.results.preview import ExplanationPreview
 from dpxplain.session import Session
-from dpxplain.sql.encoded_names import ENCODED, code_column, units_column
 
 GROUP, MEASURED = "sex", "income"
 COMPARED = ("Male", "Female")

@@ -13,7 +13,7 @@ import dpxplain as dpx
 from benchmarks.contenders import GROUP, MEASURED, Contenders
 from benchmarks.tables import DECLARED
 from benchmarks.timing import Figure, alternate
-from dpxplain.sql.encoded_names import ENCODED, code_column, units_column
+from dpxplain.model.query import ENCODED, code_column, units_column
 
 MOST = 2.0
 _ZONES = [f"zone {i}" for i in range(60)]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpxplain.model.arrays import FloatArray
+from dpxplain.model.release import FloatArray
 from dpxplain.privacy import intervals
 from dpxplain.privacy.intervals import NoisyMeans, weighted_means_intervals
 

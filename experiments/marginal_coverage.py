@@ -21,7 +21,7 @@ import numpy as np
 from pyarrow import parquet
 
 from dpxplain import datasets
-from dpxplain.model.arrays import FloatArray, IntArray
+from dpxplain.model.release import FloatArray, IntArray
 from dpxplain.privacy.marginals import inference
 from dpxplain.privacy.marginals.estimates import (
     Kind,
@@ -30,8 +30,7 @@ from dpxplain.privacy.marginals.estimates import (
     simultaneous_quantile,
     smooth_interval,
 )
-from dpxplain.privacy.marginals.forecast import MarginalCells, split_rho
-from dpxplain.privacy.marginals.inference import infer_arrays
+from dpxplain.privacy.marginals.inference import MarginalCells, infer_arrays, split_rho
 
 RUNS = 2_000
 RETEST_RUNS = 20_000

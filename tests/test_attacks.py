@@ -27,10 +27,8 @@ from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import LocalReleaser, OpenDataset, StoredReleaser
 from dpxplain.phases.plan import ExplanationOptions
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise, add_gaussian, authorise, gaussian_measurement
-from dpxplain.privacy.mechanisms.one_shot import OneShotPlan
-from dpxplain.privacy.mechanisms.ranking import bound_ranks, select_top_k
+from dpxplain.privacy.mechanisms.ranking import OneShotPlan, VectorPlan, bound_ranks, select_top_k
 from dpxplain.privacy.mechanisms.samplers import FamilyScores
-from dpxplain.privacy.mechanisms.vector import VectorPlan
 from dpxplain.results.explanation import plan_by
 from opened import dataset_of
 

@@ -18,9 +18,9 @@ import dpxplain as dpx
 from dpxplain.cli.command_line import app
 from dpxplain.errors import ExplanationError, QueryRefused, QuestionError
 from dpxplain.model.contrast import Verdict
+from dpxplain.model.display import as_json
 from dpxplain.model.expression import Compared, Constant, Every, Measured, Operation, Some, evaluate
 from dpxplain.model.groups import Groups
-from dpxplain.model.public import as_json
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema
 from dpxplain.render.views import view_of

@@ -20,8 +20,8 @@ from call_counts import calls
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import QueryRefused
 from dpxplain.ledger.ledger import open_ledger
-from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import UNITS_PER_RHO, apportion, spend_units
+from dpxplain.model.process import cached_property
 from dpxplain.model.release import AnswersRelease
 from dpxplain.model.schema import Schema
 from dpxplain.phases.answer_query import QueriesPlan, plan_queries

@@ -13,12 +13,12 @@ import numpy as np
 from dpxplain.explanation.family import PredicateFamily
 from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.explanation.influence import group_index, values_without
-from dpxplain.model.arrays import FloatArray, IntArray
 from dpxplain.model.contrast import Contrast
 from dpxplain.model.display import Record
 from dpxplain.model.expression import evaluate
 from dpxplain.model.groups import BIN, Groups
 from dpxplain.model.query import VARIANCES, Aggregate, Histogram, Quantile, Query
+from dpxplain.model.release import FloatArray, IntArray
 from dpxplain.phases.answer_query import measured_grid
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain import true_influences

@@ -21,15 +21,15 @@ from dpxplain.engines.opening import (
     declared_source,
     folder_of,
     refuse_swapped,
+    with_public_tables,
 )
-from dpxplain.engines.public_tables import with_public_tables
 from dpxplain.engines.source_kinds import is_address
 from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.ledger.address import find_ledger, workspace_folder
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
-from dpxplain.model.caching import memory_limit
 from dpxplain.model.charge import Budget, EntryId, History, HistoryPage, history_pages
 from dpxplain.model.hardening import plain
+from dpxplain.model.process import memory_limit
 from dpxplain.model.release import AnswerRelease, AnswersRelease, Released
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import LocalReleaser, OpenDataset, Progress, VersionCheck, recognised_by, silent

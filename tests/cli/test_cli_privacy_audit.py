@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from dpxplain.audit import privacy_audit
-from dpxplain.audit.evidence import CurvePoint, Evidence
-from dpxplain.audit.privacy_audit import DesignFinding, designs
+from dpxplain.audit.privacy_audit import CurvePoint, DesignFinding, Evidence, designs
 from dpxplain.cli import run
 
 

@@ -9,7 +9,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from dpxplain.datasets.flights import generate
+from dpxplain.datasets import generate_flights
 
 
 def test_both_formats_hold_the_same_flights(dpxplain: Any, folder: Path) -> None:
@@ -17,7 +17,7 @@ def test_both_formats_hold_the_same_flights(dpxplain: Any, folder: Path) -> None
     outcome = dpxplain("sample", "flights.parquet", "--rows", "500", "--json")
     assert outcome.json == {"kind": "sample", "written": "flights.parquet", "rows": 500}
     table = pyarrow.parquet.read_table(folder / "flights.parquet")
-    assert table.equals(generate(500))
+    assert table.equals(generate_flights(500))
     assert pyarrow.csv.read_csv(folder / "flights.csv").to_pylist() == table.to_pylist()
 
 
@@ -35,7 +35,7 @@ def test_a_sample_that_cannot_be_written_is_refused(
 
 
 def test_the_small_airline_makes_newark_late() -> None:
-    flights = generate(20_000).to_pandas().dropna()
+    flights = generate_flights(20_000).to_pandas().dropna()
     delay = flights.groupby("origin").arr_delay.mean()
     without = flights[flights.carrier != "EV"].groupby("origin").arr_delay.mean()
     assert delay["EWR"] - delay["LGA"] > 2

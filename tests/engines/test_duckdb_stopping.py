@@ -10,7 +10,7 @@ import pytest
 
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import SourceError
-from dpxplain.model.cancellation import Stop, Stopped, interruptible, stoppable
+from dpxplain.model.process import Stop, Stopped, interruptible, stoppable
 from dpxplain.model.schema import Schema
 from dpxplain.sql.parse import parse
 

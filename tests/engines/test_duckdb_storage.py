@@ -25,7 +25,7 @@ from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.engines.encoded_tables import parquet_size, storage_place
 from dpxplain.engines.source_state import FileSource
 from dpxplain.errors import DataChanged, InternalError, SchemaError, SourceError
-from dpxplain.model.cancellation import Stop, Stopped, stoppable
+from dpxplain.model.process import Stop, Stopped, stoppable
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema
 from dpxplain.model.schema_fit import FitQuestion

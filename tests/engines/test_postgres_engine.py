@@ -20,10 +20,9 @@ from dpxplain.engines.engine import Engine
 from dpxplain.engines.opening import source_figures
 from dpxplain.engines.postgres_engine import PostgresEngine
 from dpxplain.errors import BadRequest, SchemaError, SourceError
-from dpxplain.model.cancellation import Stop, Stopped, stoppable
-from dpxplain.model.query import Aggregate, Query
+from dpxplain.model.process import Stop, Stopped, stoppable
+from dpxplain.model.query import ENCODED, Aggregate, Query
 from dpxplain.model.schema import Schema
-from dpxplain.sql.encoded_names import ENCODED
 from postgres_server import PostgresServer
 
 CANARY = "31337.125"

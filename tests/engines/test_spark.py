@@ -32,7 +32,7 @@ from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.engines.engine import Engine
 from dpxplain.engines.spark import SparkEngine, _Materialised
 from dpxplain.errors import SchemaError, SourceError
-from dpxplain.model.cancellation import Stop, Stopped, stoppable
+from dpxplain.model.process import Stop, Stopped, stoppable
 from dpxplain.model.query import (
     Aggregate,
     And,

@@ -33,10 +33,10 @@ from dpxplain.explanation.custom import (
 )
 from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.explanation.influence import QuestionCells
-from dpxplain.model.arrays import FloatArray
 from dpxplain.model.charge import Request
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.contrast import Contrast
+from dpxplain.model.release import FloatArray
 from dpxplain.phases.explain_custom import CustomRelease, plan_custom
 from dpxplain.privacy.mechanisms.noise import SeededNoise
 from dpxplain.privacy.mechanisms.ranking import Envelope, bound_positions

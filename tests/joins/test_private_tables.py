@@ -22,8 +22,8 @@ import dpxplain as dpx
 from dpxplain.engines.duckdb import DuckDBJoinEngine
 from dpxplain.errors import BadRequest, BudgetExhausted, DataChanged, QueryRefused, SchemaError
 from dpxplain.explanation.influence import totals
-from dpxplain.model.cancellation import Stop, Stopped, stoppable
 from dpxplain.model.groups import Groups
+from dpxplain.model.process import Stop, Stopped, stoppable
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema, joined_schema, parts
 from dpxplain.server import records

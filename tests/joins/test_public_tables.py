@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import dpxplain as dpx
-from dpxplain.engines.public_tables import with_public_tables
+from dpxplain.engines.opening import with_public_tables
 from dpxplain.errors import BadRequest, QueryRefused, SchemaError
 from dpxplain.model.schema import Schema
 from dpxplain.server import records

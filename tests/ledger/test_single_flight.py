@@ -23,8 +23,8 @@ from dpxplain.errors import BudgetExhausted, ChargeTakenOver, LedgerBehind, Ledg
 from dpxplain.ledger import single_flight
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.tables import FLIGHTS, PROCESSES
-from dpxplain.model.cancellation import Stop, stoppable
 from dpxplain.model.charge import Charge, Ending, Request
+from dpxplain.model.process import Stop, stoppable
 
 CHARGE = Charge("query", "k", Request("SELECT COUNT(*) FROM adult"), 0.6)
 AGES_AGO = "2020-01-01T00:00:00+00:00"

@@ -13,7 +13,7 @@ import pytest
 import dpxplain
 from dpxplain.ledger.protocol import DataVersion
 from dpxplain.model.charge import Entry, Spend
-from dpxplain.model.public import PUBLIC, as_json, public
+from dpxplain.model.display import PUBLIC, as_json, public
 from dpxplain.results.base import Truth
 
 # A field that is added to a record is sent only after it is added here.

@@ -12,8 +12,16 @@ from hypothesis import strategies as st
 
 from dpxplain.errors import BadRequest
 from dpxplain.model.expression import Constant, Operation, fold
-from dpxplain.privacy.formula_intervals import METHODS, estimate, interval
-from dpxplain.privacy.formulas import NoisyFormula, NoisyPart, NoisyValue, leaves, reduce
+from dpxplain.privacy.formulas import (
+    METHODS,
+    NoisyFormula,
+    NoisyPart,
+    NoisyValue,
+    estimate,
+    interval,
+    leaves,
+    reduce,
+)
 from dpxplain.privacy.intervals import NoisyMean, gaussian_interval, mean_interval, weighted_means_interval
 
 RUNS = 2000

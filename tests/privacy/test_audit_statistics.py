@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpxplain.audit.evidence import (
+from dpxplain.audit.privacy_audit import (
     LikelihoodRatio,
     Sample,
     beta_cdf,
     delta_allowed,
     epsilon_allowing,
+    finest_step,
+    lattice_problem,
     lower_mean,
     lower_probability,
     rho_of_event,
@@ -21,7 +23,6 @@ from dpxplain.audit.evidence import (
     upper_probability,
     weigh,
 )
-from dpxplain.audit.privacy_audit import finest_step, lattice_problem
 from dpxplain.privacy.accounting import epsilon
 
 

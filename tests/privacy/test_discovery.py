@@ -25,8 +25,12 @@ from dpxplain.ledger.protocol import exhausted_delta
 from dpxplain.model.column import ValueCounts
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.schema import Schema
-from dpxplain.privacy.mechanisms.noise import VectorisedNoise
-from dpxplain.privacy.mechanisms.threshold import threshold_for, threshold_measurement, values_above
+from dpxplain.privacy.mechanisms.noise import (
+    VectorisedNoise,
+    threshold_for,
+    threshold_measurement,
+    values_above,
+)
 from dpxplain.words.prices import discovered_delta
 from opened import dataset_of
 

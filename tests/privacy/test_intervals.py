@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpxplain.errors import BadRequest
-from dpxplain.model.arrays import FloatArray
+from dpxplain.model.release import FloatArray
 from dpxplain.privacy.intervals import (
     DEFAULT_METHOD,
     METHODS,

@@ -19,7 +19,7 @@ from chance import FALSE_ALARM, follows, plausible_count, plausible_frequencies,
 from dpxplain.errors import InternalError
 from dpxplain.model.confidential import Confidential
 from dpxplain.privacy.calibration import gaussian_scale, rank_probes, top_k_scale
-from dpxplain.privacy.mechanisms import noise, one_shot, ranking
+from dpxplain.privacy.mechanisms import noise, ranking
 from dpxplain.privacy.mechanisms.samplers import FamilyScores
 
 OPENDP = noise.OpenDPNoise()
@@ -249,10 +249,10 @@ def test_rank_intervals_cover_ranks_of_every_family_size(size: int, eta: float) 
 
 @pytest.mark.draws
 def test_a_single_predicate_has_rank_one_at_no_cost() -> None:
-    plan = one_shot.OneShotPlan.share(k=1, family_size=1, sensitivity=10, rho=0.5, split=(1, 1, 2))
+    plan = ranking.OneShotPlan.share(k=1, family_size=1, sensitivity=10, rho=0.5, split=(1, 1, 2))
     assert [spend.rho for spend in plan.spends] == [0.5]
     family = Confidential(FamilyScores(np.array([0]), np.array([5]), 1))
-    (line,) = one_shot.select_and_measure(family, plan, 0.95, OPENDP)
+    (line,) = ranking.select_and_measure(family, plan, 0.95, OPENDP)
     assert line.rank == (1, 1)
 
 
@@ -276,12 +276,12 @@ class _Recorder(noise.OpenDPNoise):
 @pytest.mark.parametrize("eta", [0.1, 0.5, 1e-6, 0.97])
 def test_all_draws_together_cost_the_plan_by_opendps_own_map(eta: float) -> None:
     sensitivity, k, rho, size = 2**20 + 8, 3, 0.7, 64
-    plan = one_shot.OneShotPlan.share(
+    plan = ranking.OneShotPlan.share(
         k=k, family_size=size, sensitivity=sensitivity, rho=rho, split=(1, 1, 2), lower_share=eta
     )
     recorder = _Recorder()
     family = Confidential(FamilyScores(np.arange(64), np.arange(64) * 10**7, size))
-    one_shot.select_and_measure(family, plan, 0.95, recorder)
+    ranking.select_and_measure(family, plan, 0.95, recorder)
     assert sum(spend.rho for spend in plan.spends) == pytest.approx(rho, rel=1e-12)
     # A choice is one exponential mechanism, in one step or in two (bucket, member), all of one scale.
     widened = sensitivity + ranking.bucket_rounding(sensitivity, k, plan.rho_select)

@@ -16,9 +16,9 @@ import pytest
 from dpxplain.audit.privacy_audit import DesignFinding, designs, run_design
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.phases import answer_query, explain, explain_custom, prepare
-from dpxplain.privacy.measured_parts import Measurement
 from dpxplain.privacy.mechanisms import noise
 from dpxplain.privacy.mechanisms.noise import VectorisedNoise
+from dpxplain.privacy.sensitivity import Measurement
 
 INTACT = ["count", "sum of both signs", "average", "distinct persons", "count, replaced", "prepared count"]
 FALSE_ALARM = 1e-7

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import dpxplain as dpx
+from dpxplain.model.query import units_column
 from dpxplain.model.schema import Schema
-from dpxplain.sql.encoded_names import units_column
 
 
 def _open(source: object, folder: Path, columns: dict[str, Any], **privacy: Any) -> dpx.Session:

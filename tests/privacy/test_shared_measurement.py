@@ -22,11 +22,10 @@ from dpxplain.model.release import AnswersRelease
 from dpxplain.model.schema import Schema
 from dpxplain.phases.answer_query import SharedMeasurement, plan_queries, plan_query
 from dpxplain.phases.assess import group_estimates
-from dpxplain.privacy.formula_intervals import interval
-from dpxplain.privacy.formulas import NoisyPart, NoisyValue
-from dpxplain.privacy.measured_parts import AskedColumn, CountPrecision, allocate
+from dpxplain.privacy.formulas import NoisyPart, NoisyValue, interval
 from dpxplain.privacy.mechanisms import noise as gaussian_module
 from dpxplain.privacy.mechanisms.noise import authorise
+from dpxplain.privacy.sensitivity import AskedColumn, CountPrecision, allocate
 from dpxplain.results.combination import Combination
 from dpxplain.sql.parse import parse
 from opened import dataset_of

@@ -12,8 +12,8 @@ from scipy import stats
 
 import dpxplain as dpx
 from chance import follows, uncorrelated
-from dpxplain.model.cancellation import Stop, Stopped, stoppable
 from dpxplain.model.confidential import Confidential
+from dpxplain.model.process import Stop, Stopped, stoppable
 from dpxplain.privacy.mechanisms import noise as noises
 from dpxplain.privacy.mechanisms.noise import (
     DRAWS_AT_ONCE,
@@ -22,16 +22,18 @@ from dpxplain.privacy.mechanisms.noise import (
     SeededNoise,
     add_gaussian,
 )
-from dpxplain.privacy.mechanisms.one_shot import OneShotPlan, select_and_measure
 from dpxplain.privacy.mechanisms.ranking import (
     Envelope,
+    OneShotPlan,
+    VectorPlan,
     bound_positions,
     bound_ranks,
+    release_vector,
+    select_and_measure,
     select_by_distance,
     select_top_k,
 )
 from dpxplain.privacy.mechanisms.samplers import FamilyScores
-from dpxplain.privacy.mechanisms.vector import VectorPlan, release_vector
 from opened import dataset_of
 
 SIZE, DELTA = 30_000, 2**20

@@ -15,10 +15,15 @@ from dpxplain.model.confidential import Confidential
 from dpxplain.phases.explain import most_wrong
 from dpxplain.privacy.calibration import gaussian_shortfall, gumbel_shortfall
 from dpxplain.privacy.mechanisms.noise import SeededNoise
-from dpxplain.privacy.mechanisms.one_shot import OneShotPlan, select_and_measure
-from dpxplain.privacy.mechanisms.ranking import POINTS_PER_ROW, select_by_distance
+from dpxplain.privacy.mechanisms.ranking import (
+    POINTS_PER_ROW,
+    OneShotPlan,
+    VectorPlan,
+    release_vector,
+    select_and_measure,
+    select_by_distance,
+)
 from dpxplain.privacy.mechanisms.samplers import FamilyScores
-from dpxplain.privacy.mechanisms.vector import VectorPlan, release_vector
 from dpxplain.render.views import view_of
 from dpxplain.wire.payloads import preview_payload
 from dpxplain.words.numbers import number

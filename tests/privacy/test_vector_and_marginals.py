@@ -21,7 +21,7 @@ from dpxplain.phases.plan import ExplanationOptions
 from dpxplain.phases.prepare import plan_preparation
 from dpxplain.privacy.calibration import range_quantile
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise, SeededNoise
-from dpxplain.privacy.mechanisms.vector import _dense
+from dpxplain.privacy.mechanisms.ranking import _dense
 from dpxplain.sql.parse import parse_condition
 from opened import dataset_of
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from test_html_pages import Page
 
 import dpxplain as dpx
-from dpxplain.model.public import as_json
+from dpxplain.model.display import as_json
 from dpxplain.render.notebook import as_html
 from dpxplain.render.report import report
 from dpxplain.render.terminal import as_text, renderable

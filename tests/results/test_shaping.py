@@ -12,7 +12,7 @@ import pandas
 import pytest
 
 import dpxplain as dpx
-from dpxplain.model.public import as_json
+from dpxplain.model.display import as_json
 from dpxplain.render.chart_rows import PHONE, WIDE
 from dpxplain.render.charts import chart
 from dpxplain.render.views import view_of

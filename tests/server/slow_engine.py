@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from dpxplain.model.cancellation import interruptible
+from dpxplain.model.process import interruptible
 from server_fixture import RunningServer
 
 SECRET = "the true value is 4711"

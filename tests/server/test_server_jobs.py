@@ -18,7 +18,7 @@ import pytest
 from slow_engine import SECRET, SlowEngine, slow_down
 
 from dpxplain.ledger.ledger import open_ledger
-from dpxplain.model.cancellation import Stopped
+from dpxplain.model.process import Stopped
 from dpxplain.server import requests
 from server_fixture import SQL, WEIGHTS, RunningServer, config_of, running_server, soon
 

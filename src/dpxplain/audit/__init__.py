@@ -5,6 +5,5 @@ lower bound of the privacy that the answers cost. It does not know how noise is 
 computed.
 
 designs         pairs of neighbouring tables and the questions about them
-evidence        likelihood ratios of released numbers, and lower bounds of ρ from them
-privacy_audit   runs the designs; also checks the numbers for traces of floating point
+privacy_audit   runs the designs and computes lower bounds of ρ from what they release
 """

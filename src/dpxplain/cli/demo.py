@@ -194,9 +194,9 @@ def sample(
     Example:
       [cyan]dpxplain sample flights.csv[/cyan]
     """
-    from dpxplain.datasets.flights import write
+    from dpxplain.datasets import write_flights
 
-    write(file, rows)
+    write_flights(file, rows)
     if as_json:
         show_json({"kind": "sample", "written": str(file), "rows": rows})
         return

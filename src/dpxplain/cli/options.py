@@ -85,7 +85,7 @@ def _schema_file(ctx: typer.Context) -> Path:
 
 
 def _loaded_schema(file: Path) -> Schema:
-    from dpxplain.engines.public_tables import with_public_tables
+    from dpxplain.engines.opening import with_public_tables
     from dpxplain.model.schema import Schema
 
     return with_public_tables(Schema.load(file), file.parent)

@@ -66,8 +66,7 @@ def read_only_session(
     if size and times cannot tell.
     """
     # Imported here, so that budget and history need not load the parts of the library that explain.
-    from dpxplain.engines.opening import source_state
-    from dpxplain.engines.public_tables import with_public_tables
+    from dpxplain.engines.opening import source_state, with_public_tables
     from dpxplain.phases.dataset import OpenDataset, StoredReleaser, VersionCheck
     from dpxplain.phases.measure import with_discovered
     from dpxplain.privacy.mechanisms.noise import OpenDPNoise

@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.text import Text
 
 from dpxplain.errors import BadRequest, BudgetExhausted, DPXPlainError, InternalError, QueryRefused
-from dpxplain.model.public import as_json
+from dpxplain.model.display import as_json
 
 if TYPE_CHECKING:
     from rich.status import Status

@@ -21,7 +21,7 @@ from dpxplain.datasets import path as bundled
 from dpxplain.engines.source_kinds import is_address
 from dpxplain.errors import BadRequest, QuestionError, SchemaError
 from dpxplain.ledger.address import workspace_folder
-from dpxplain.model.caching import cached_property
+from dpxplain.model.process import cached_property
 
 if TYPE_CHECKING:
     from dpxplain.cli.read_only_workspace import WorkspaceLedger
@@ -90,7 +90,7 @@ class Place:
         if self.server is not None:
             with self.read_only_session() as session:
                 return session.schema
-        from dpxplain.engines.public_tables import with_public_tables
+        from dpxplain.engines.opening import with_public_tables
 
         return with_public_tables(Schema.load(self.schema_file), self.schema_file.parent)
 

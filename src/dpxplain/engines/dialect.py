@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any, Literal
 
-from dpxplain.model.column import Column, position
+from dpxplain.model.column import Column, as_number
 from dpxplain.model.derivation import FUNCTIONS, Inference
 from dpxplain.model.expression import (
     Among,
@@ -35,7 +35,9 @@ from dpxplain.model.expression import (
     Some,
     SpanUnit,
     Value,
+    quoted_name,
 )
+from dpxplain.model.query import Parameters, code_column, units_column, value_column
 from dpxplain.model.schema import Schema
 from dpxplain.model.value_domain import (
     SPANS,
@@ -46,7 +48,6 @@ from dpxplain.model.value_domain import (
     like_matcher,
     shifted_kind,
 )
-from dpxplain.sql.encoded_names import Parameters, code_column, units_column, value_column
 
 Kind = Literal[
     "whole",
@@ -101,7 +102,7 @@ class Dialect(ABC):
     # -- Names, values, types ------------------------------------------------------------------------------
 
     def quote(self, name: str) -> str:
-        return '"' + name.replace('"', '""') + '"'
+        return quoted_name(name)
 
     @abstractmethod
     def placeholder(self, number: int) -> str:
@@ -374,7 +375,7 @@ class ExpressionSQL:
         typed = self.dialect.timestamp(value) if column.is_temporal else value
         if column.edges is None or column.bounds is not None:
             return typed  # clamped to its bounds
-        low, high = (position(e) if column.is_temporal else e for e in (column.edges[0], column.edges[-1]))
+        low, high = map(as_number, (column.edges[0], column.edges[-1]))
         return f"CASE WHEN {value} > {literal(low)} AND {value} <= {literal(high)} THEN {typed} END"
 
     def looked_up(self, key: str, lookup: Sequence[tuple[Any, Any]]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
@@ -24,34 +23,34 @@ from dpxplain.engines.duckdb_source import (
     lasting,
     open_connection,
     open_source,
-    quiet,
     trust_statistics,
+    unreadable,
 )
 from dpxplain.engines.encoded_tables import (
     EncodedFile,
+    TableSource,
     create_tables,
     discard,
     load_tables,
     spill_folder,
     storage_place,
+    table_digest,
     temporary_folder,
     too_large,
 )
 from dpxplain.engines.encoding import Encoding, Rows, check_columns
 from dpxplain.engines.engine import Recognised
-from dpxplain.engines.memory_table import TableSource, table_digest
 from dpxplain.engines.source_kinds import local_files
-from dpxplain.engines.source_state import FileSource, PrivateSources
+from dpxplain.engines.source_state import FileSource, PrivateSources, quiet
 from dpxplain.engines.statements import check_units, fit_counts, grouped_of, joined_rows, value_counts
 from dpxplain.errors import DataChanged, InternalError, SourceError
-from dpxplain.model.cancellation import check_stop, checking, interruptible
 from dpxplain.model.column import ValueCounts
 from dpxplain.model.confidential import Confidential, ContentDigest, sealed
 from dpxplain.model.groups import MOST_CELLS, AnyGrouped, Block, DenseGrouped, Grouped, cell_number
-from dpxplain.model.query import Query
+from dpxplain.model.process import check_stop, checking, interruptible
+from dpxplain.model.query import CONDENSED, DERIVED, ENCODED, Parameters, Query, code_column
 from dpxplain.model.schema import Schema, all_parts, parts
 from dpxplain.model.schema_fit import FitCounts, FitQuestion
-from dpxplain.sql.encoded_names import CONDENSED, DERIVED, ENCODED, Parameters, code_column
 from dpxplain.sql.render import Rendered, expressions, fits_condensed, grouped_select, row_select
 
 # -- Passes ------------------------------------------------------------------------------------------------
@@ -94,37 +93,29 @@ class DenseCounts:
         has_total: bool = True,
     ) -> None:
         """`sizes` says how many codes each column has."""
-        self._columns = [(*group_by, *subset) for subset in subsets]
-        self._shapes = [tuple(sizes[name] for name in columns) for columns in self._columns]
-        self._counts = [np.zeros(math.prod(shape), dtype=np.int64) for shape in self._shapes]
-        self._totals = [np.zeros_like(count) if has_total else None for count in self._counts]
+        self._blocks = []
+        for subset in subsets:
+            columns = (*group_by, *subset)
+            counts = np.zeros([sizes[name] for name in columns], dtype=np.int64)
+            self._blocks.append(Block(columns, counts, np.zeros_like(counts) if has_total else None))
 
     def add(self, codes: Codes, count: NDArray[np.integer], total: NDArray[np.integer] | None) -> None:
         """Adds rows: each row's codes, and the numbers to add to the count and total of its cells."""
         count = count.astype(np.int64)
         total = None if total is None else total.astype(np.int64)
-        for columns, shape, counts, totals in zip(
-            self._columns, self._shapes, self._counts, self._totals, strict=True
-        ):
+        for block in self._blocks:
             place = np.zeros(len(count), dtype=np.int32)  # cells are far fewer than 2^31
-            for name, size in zip(columns, shape, strict=True):
+            for name, size in zip(block.columns, block.count.shape, strict=True):
                 place *= size
                 place += codes[name].astype(np.int32)
             place = place.astype(np.intp)
-            np.add.at(counts, place, count)
-            if total is not None and totals is not None:
-                np.add.at(totals, place, total)
+            np.add.at(block.count.reshape(-1), place, count)
+            if total is not None and block.total is not None:
+                np.add.at(block.total.reshape(-1), place, total)
 
     def grouped(self) -> DenseGrouped:
         """All cells, subset by subset."""
-        return DenseGrouped(
-            tuple(
-                Block(columns, counts.reshape(shape), None if totals is None else totals.reshape(shape))
-                for columns, shape, counts, totals in zip(
-                    self._columns, self._shapes, self._counts, self._totals, strict=True
-                )
-            )
-        )
+        return DenseGrouped(tuple(self._blocks))
 
 
 class DuckDBPasses:
@@ -283,8 +274,7 @@ class DuckDBEngine(DuckDBPasses):
         source = lasting(source)
         self.schema = schema
         self._source, self._memory = Confidential(source), memory
-        files = local_files(source)
-        self.source: FileSource | TableSource = TableSource(source) if files is None else FileSource(files)
+        self.source = source_of(source)
         self._folder = cache or temporary_folder()
         self._place = storage_place(schema, self.source, memory)
         self._closing = ExitStack()
@@ -365,9 +355,7 @@ class DuckDBEngine(DuckDBPasses):
         """Reads the source again: in encoded rows, a clamped value looks like one at its bound."""
         with self._connect() as connection, interruptible(connection.interrupt):
             encoding = self._source_encoding(connection, source, rehearsed)
-            return fit_counts(
-                encoding, asked, lambda sql, values: connection.execute(sql, values).fetchall()[0]
-            )
+            return fit_counts(encoding, asked, lambda sql, values: connection.execute(sql, values).fetchall())
 
     @sealed
     def _value_counts(self, source: object, column: str, longest: int, rehearsed: bool) -> ValueCounts:
@@ -403,25 +391,14 @@ class DuckDBEngine(DuckDBPasses):
         encoding = Encoding(self.schema, opened.kinds, dialect, undeclared_is_null=self._place == "stream")
         rows = encoding.all_rows()
         self._columns, values = rows.columns, encoding.parameters.values
-        unreadable = SourceError(
-            f"The source of {self.schema.table.name} could not be read completely.",
-            remedy="Is the file damaged, or does a line have too few or too many values?",
-        )
-        with quiet(unreadable), self._reading(opened.relation, recognised), self._within_memory():
+        digesting = reading(self.source, opened, recognised)
+        with quiet(unreadable(self.schema.table.name)), digesting, self._within_memory():
             if self._place == "stream":
                 self._stream(opened, rows, values)
             else:
                 file = self._file(source, f"{rows.sql} {values}", cache)
                 self._encode(opened, (rows.sql, values), file)
             self._connection.execute("SET enable_external_access = false")
-
-    def _reading(
-        self, relation: duckdb.DuckDBPyRelation, recognised: Recognised
-    ) -> AbstractContextManager[None]:
-        """Digests the source while the block reads it."""
-        if isinstance(self.source, FileSource):
-            return self.source.reading(recognised)
-        return self.source.reading(lambda: table_digest(relation.to_arrow_reader()))
 
     def _within_memory(self) -> AbstractContextManager[None]:
         return quiet(too_large(self.schema), duckdb.OutOfMemoryException)
@@ -535,7 +512,7 @@ class DuckDBJoinEngine(DuckDBPasses):
             check_columns(part, opened.kinds, opened.untyped)
             kinds[name] = opened.kinds
             digesting = reading(source, opened) if self._has_rows else nullcontext()
-            with quiet(_unreadable(name)), self._within_memory(), digesting:
+            with quiet(unreadable(name)), self._within_memory(), digesting:
                 tables.append(self._encode(part, opened, f"part_{number}"))
             opened.release()
             if opened.given is not None:
@@ -590,7 +567,7 @@ def check_tables(sources: Mapping[str, object], schema: Schema) -> None:
             check_columns(part, opened.kinds, opened.untyped)
             kinds[name] = opened.kinds
             if name != schema.table.name:
-                with quiet(_unreadable(name)):
+                with quiet(unreadable(name)):
                     _read_once(connection, part, opened)
     check_units(all_parts(schema), kinds)
 
@@ -610,10 +587,12 @@ def source_of(source: object) -> FileSource | TableSource:
     return TableSource(source) if files is None else FileSource(files)
 
 
-def reading(source: FileSource | TableSource, opened: OpenedSource) -> AbstractContextManager[None]:
-    """Digests the source while the block reads it."""
+def reading(
+    source: FileSource | TableSource, opened: OpenedSource, recognised: Recognised = lambda _state: False
+) -> AbstractContextManager[None]:
+    """Digests the source while the block reads it, unless it is files that are recognised."""
     if isinstance(source, FileSource):
-        return source.reading(lambda _state: False)
+        return source.reading(recognised)
     return source.reading(lambda: table_digest(opened.relation.to_arrow_reader()))
 
 
@@ -623,15 +602,8 @@ def digested_source(source: Any, table: str) -> FileSource | TableSource:
     if isinstance(described, TableSource):
         with (
             closing(open_connection()) as connection,
-            quiet(_unreadable(table)),
+            quiet(unreadable(table)),
             reading(described, open_source(connection, source, table)),
         ):
             pass
     return described
-
-
-def _unreadable(name: str) -> SourceError:
-    return SourceError(
-        f"The source of {name} could not be read completely.",
-        remedy="Is the file damaged, or does a line have too few or too many values?",
-    )

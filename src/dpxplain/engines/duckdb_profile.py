@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from dpxplain.engines.check_sql import checked_rows, fit_figures
 from dpxplain.engines.duckdb_source import (
     DuckDBDialect,
     OpenedSource,
     open_connection,
     open_source,
-    quiet,
     words_of,
 )
-from dpxplain.engines.encoding import Encoding, check_columns
+from dpxplain.engines.encoding import Encoding, check_columns, checked_rows, fit_figures
+from dpxplain.engines.source_state import quiet
 from dpxplain.errors import SourceError
-from dpxplain.model.cancellation import interruptible
+from dpxplain.model.process import interruptible
 from dpxplain.model.schema import Schema
 from dpxplain.model.schema_fit import SourceFigures, UnitCandidate
 

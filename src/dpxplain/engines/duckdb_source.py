@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import glob
 import gzip
 import io
 import json
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -19,8 +18,10 @@ import duckdb
 
 from dpxplain.engines.dialect import WORDS, Dialect, Kind
 from dpxplain.engines.source_kinds import SourceFiles, is_path, source_files
-from dpxplain.errors import DPXPlainError, InternalError, SourceError
-from dpxplain.sql.encoded_names import Parameters
+from dpxplain.engines.source_state import quiet
+from dpxplain.errors import SourceError
+from dpxplain.model.expression import quoted_name, sql_literal
+from dpxplain.model.query import Parameters
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,7 +84,7 @@ def check_csv(relation: duckdb.DuckDBPyRelation, files: Sequence[str], delimiter
     """
     if not any(map(_has_quotes, files)):
         return
-    names = ['"' + name.replace('"', '""') + '"' for name in relation.columns]
+    names = list(map(quoted_name, relation.columns))
     mark = f"chr({ord(delimiter)})"
     values = ", ".join(f"COALESCE({name}, '')" for name in names)
     text = f"concat_ws({mark}, {values})"
@@ -151,8 +152,10 @@ def open_json_lines(connection: duckdb.DuckDBPyConnection, files: Sequence[str])
             remedy="Write one object per line. The first one must have every key, with null where there is "
             "no value.",
         )
-    listed = ", ".join(_text(glob.escape(file)) for file in files)
-    columns = ", ".join(f"json_extract_string(json, {_pointer(name)}) AS {_quoted(name)}" for name in names)
+    listed = ", ".join(sql_literal(glob.escape(file)) for file in files)
+    columns = ", ".join(
+        f"json_extract_string(json, {_pointer(name)}) AS {quoted_name(name)}" for name in names
+    )
     return connection.sql(f"SELECT {columns} FROM read_ndjson_objects([{listed}])")
 
 
@@ -196,11 +199,7 @@ def _arrow_table(file: str) -> pa.Table:
 
 
 def _first_object(file: str) -> dict[str, object]:
-    with (
-        gzip.open(file, "rt", encoding="utf-8-sig")
-        if file.lower().endswith(".gz")
-        else open(file, encoding="utf-8-sig") as lines
-    ):
+    with io.TextIOWrapper(_open_bytes(file), encoding="utf-8-sig") as lines:
         line = next((line for line in lines if line.strip()), "")
     try:
         first = json.loads(line)
@@ -211,15 +210,7 @@ def _first_object(file: str) -> dict[str, object]:
 
 def _pointer(name: str) -> str:
     """A JSON pointer to a key of the object (RFC 6901)."""
-    return _text("/" + name.replace("~", "~0").replace("/", "~1"))
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    return sql_literal("/" + name.replace("~", "~0").replace("/", "~1"))
 
 
 # -- The dialect -------------------------------------------------------------------------------------------
@@ -305,15 +296,13 @@ class DuckDBDialect(Dialect):
         if self._connection is None:
             return f"list_position({self.array(texts, parameters)}, {text})"
         enum = f"domain_{next(self._enums)}"
-        # Declared values are sent as data, not as SQL text. No row has the random first value, which is code
-        # 0.
+        # Declared values are sent as data, not as SQL text. No row has the random first value, code 0.
         self._connection.execute(
             f"CREATE TYPE {enum} AS ENUM (SELECT value FROM "
             "(SELECT unnest(CAST(? AS VARCHAR[])) AS value, unnest(range(?)) AS code) ORDER BY code)",
             [[secrets.token_hex(16), *texts], len(texts) + 1],
         )
-        # Nothing may wrap this, so that DuckDB computes it only once per value of a Parquet file's
-        # dictionary.
+        # Nothing may wrap this, so that DuckDB computes it only once per value of a Parquet dictionary.
         return f"enum_code(TRY_CAST({text} AS {enum}))"
 
     def integer(self, number: str) -> str:
@@ -459,10 +448,10 @@ def _open_files(
     connection: duckdb.DuckDBPyConnection, source: SourceFiles, table: str | None
 ) -> OpenedSource:
     name = source.files[0] if len(source.files) == 1 else f"One of {len(source.files)} files"
-    unreadable = SourceError(
+    failed = SourceError(
         f"{name} cannot be read.", remedy=f"Is it a complete {_FILE_NAMES[source.kind]} file?"
     )
-    with quiet(unreadable):
+    with quiet(failed):
         if source.kind == "parquet":
             files = [glob.escape(file) for file in source.files]  # a file's name is not a pattern
             return OpenedSource(connection.read_parquet(files), source.files)
@@ -494,14 +483,13 @@ def _open_database(
             f"{source.files[0]} has changes that another program has not written to the file yet.",
             remedy="Close that program, or run CHECKPOINT in it.",
         )
-    path = source.files[0].replace("'", "''")
     in_use = SourceError(
         f"{source.files[0]} is not a DuckDB file, or another program has it open.",
         remedy="Close the other program. If your own Python program has the file open, pass that connection "
         "or relation instead of the path.",
     )
     with quiet(in_use):
-        connection.execute(f"ATTACH '{path}' AS attached (READ_ONLY)")
+        connection.execute(f"ATTACH {sql_literal(source.files[0])} AS attached (READ_ONLY)")
     tables = connection.execute(
         "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'attached'"
     ).fetchall()
@@ -513,16 +501,12 @@ def _open_database(
     )
     if (schema, name) in map(_pair, views):
         raise _view(source.files[0], name)
-    qualified = ".".join('"' + part.replace('"', '""') + '"' for part in ("attached", schema, name))
+    qualified = ".".join(map(quoted_name, ("attached", schema, name)))
 
     def detach() -> None:
         connection.execute("DETACH attached")
 
-    return OpenedSource(
-        connection.sql(f"FROM {qualified}"),
-        source.files,
-        release=detach,
-    )
+    return OpenedSource(connection.sql(f"FROM {qualified}"), source.files, release=detach)
 
 
 def _pair(row: tuple[object, ...]) -> tuple[str, str]:
@@ -573,7 +557,7 @@ def _open_connected(
     if table is None:
         raise missing
     with quiet(missing):
-        connection.register("given", source.table('"' + table.replace('"', '""') + '"').to_arrow_table())
+        connection.register("given", source.table(quoted_name(table)).to_arrow_table())
         return OpenedSource(connection.table("given"))
 
 
@@ -600,20 +584,9 @@ def _with_text(frame: Any, columns: frozenset[str]) -> Any:
     return converted
 
 
-@contextlib.contextmanager
-def quiet(replacement: SourceError | InternalError, only: type[Exception] = Exception) -> Iterator[None]:
-    """Replaces an error of DuckDB or Arrow, whose text may quote the data, with one that quotes nothing."""
-    try:
-        yield
-    except DPXPlainError:
-        raise
-    except only:  # the source's own code may raise anything, and quote values
-        failed = True
-    else:
-        failed = False
-    if failed:
-        try:
-            raise replacement
-        finally:
-            # Inside a `with`, Python attaches the original error even here, and a traceback would print it.
-            replacement.__context__ = None
+def unreadable(table: str) -> SourceError:
+    """The error for a source whose rows cannot all be read."""
+    return SourceError(
+        f"The source of {table} could not be read completely.",
+        remedy="Is the file damaged, or does a line have too few or too many values?",
+    )

@@ -8,7 +8,7 @@ rows, bit for bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from types import MappingProxyType
@@ -16,11 +16,10 @@ from typing import Any
 
 from dpxplain.engines.dialect import MOMENTS, WORDS, Dialect, ExpressionSQL, Kind, nearest
 from dpxplain.errors import SchemaError
-from dpxplain.model.column import Column, DomainValue, micros, position
+from dpxplain.model.column import LARGEST_BOUND, Column, DomainValue, as_number, micros
 from dpxplain.model.derivation import expression_of
 from dpxplain.model.expression import Reference, read_expression
-from dpxplain.model.schema import Schema
-from dpxplain.sql.encoded_names import (
+from dpxplain.model.query import (
     PERSON,
     UNIT,
     Parameters,
@@ -28,6 +27,12 @@ from dpxplain.sql.encoded_names import (
     column_number,
     units_column,
     value_column,
+)
+from dpxplain.model.schema import Schema
+from dpxplain.model.schema_fit import (
+    ColumnFigures,
+    NumberFigures,
+    SourceFigures,
 )
 
 _DATES = "dates or timestamps"
@@ -69,8 +74,7 @@ class Encoding:
 
     def all_rows(self) -> Rows:
         """The encoded table: the rows, including the columns of declared expressions."""
-        derived = [name for name, column in self.schema.columns.items() if column.expression is not None]
-        return self.with_derived(filter(self._is_wanted, derived), self.rows())
+        return self.with_derived(filter(self._is_wanted, self.schema.derived), self.rows())
 
     def rows(self, fit: Mapping[str, str] = MappingProxyType({})) -> Rows:
         """All rows, or at most max_rows per person, chosen by that person's rows alone.
@@ -249,7 +253,7 @@ class Encoding:
         else:
             literal = self.dialect.number_literal
             if column.bounds is not None:
-                low, high = (literal(position(bound)) for bound in column.bounds)
+                low, high = (literal(as_number(bound)) for bound in column.bounds)
                 value = f"least(greatest({number}, {low}), {high})"
             elif column.is_temporal:
                 value = number
@@ -297,7 +301,7 @@ class Encoding:
         """
         assert column.edges is not None
         assert column.domain is not None
-        places = [float(position(edge)) if column.is_temporal else float(edge) for edge in column.edges]
+        places = [as_number(edge) for edge in column.edges]
         ends = [self.dialect.number_literal(place) for place in places]
         null_code, missing = len(column.domain) if column.null else 0, self.missing(number)
         is_whole = column.expression is None and self.kinds.get(name) == "whole"
@@ -378,6 +382,20 @@ def check_columns(schema: Schema, kinds: Mapping[str, Kind], untyped: frozenset[
             )
 
 
+_SAME_TEXTS = ("whole", "decimal", "long decimal", "text", "boolean", "date")
+
+
+def check_unit(schema: Schema, kinds: Mapping[str, Kind], remedy: str) -> None:
+    """Raises if engines may write the privacy unit's values differently, and so choose other rows."""
+    unit = schema.privacy.unit
+    if unit != "row" and kinds.get(unit) not in _SAME_TEXTS:
+        raise SchemaError(
+            f"privacy.unit names the column {unit!r}, but different databases write values of its type in "
+            "different ways.",
+            remedy=remedy,
+        )
+
+
 def _columns_of(kinds: Mapping[str, Kind], untyped: frozenset[str]) -> str:
     if kinds.keys() == untyped:
         # The first line of a CSV file without a header line holds values, so it is not repeated here.
@@ -427,3 +445,143 @@ def _expression_kind(values: list[Any]) -> Kind:
     """The kind of an expression that has these values."""
     kinds: dict[type, Kind] = {bool: "boolean", int: "float", date: "date", datetime: "timestamp"}
     return kinds.get(type(values[0]), "text") if values else "text"
+
+
+# -- Fit of a source's rows --------------------------------------------------------------------------------
+#
+# SQL that counts how a source's rows fit the declarations. The counts are for the curator, NOT private.
+
+_MOST_TEXTS = 500  # undeclared values listed per column, the most frequent first
+
+FetchAll = Callable[[str], Sequence[tuple[Any, ...]]]
+"""Runs a SELECT over `checked`, the table of `checked_rows`."""
+
+
+def checked_rows(encoding: Encoding) -> Rows:
+    """The rows to count: codes, numbers, and the texts that do not fit.
+
+    Each name ends in the column's number in the schema, as the names of encoded columns do.
+    """
+    schema, encoded = encoding.schema, encoding.columns()
+    derived = schema.derived
+    parts = encoded if derived else {name: sql for name, sql in encoded.items() if name.startswith("code_")}
+    for number, (name, column) in enumerate(schema.columns.items()):
+        if column.expression is None:
+            # The code's SQL is repeated, because the source may have a column with the code's name.
+            code, source = encoded.get(code_column(schema, name), ""), encoding.dialect.quote(name)
+            value = encoding.number(name) if column.is_numeric else ""
+            parts = parts | _fit_of(encoding.dialect, number, column, source, value, code)
+    if schema.privacy.unit != "row":
+        unit = encoding.unit()
+        parts["person"] = f"CASE WHEN {encoding.dialect.known_text(unit)} THEN {unit} END"
+    rows = Rows(f"SELECT {_listed(parts)} FROM {encoding.source}", tuple(parts))
+    for name in derived:
+        column, number = schema.columns[name], list(schema.columns).index(name)
+        value, code = encoding.derived_number(column), f"code_{number}"
+        figures = _fit_of(encoding.dialect, number, column, "derived", value, code)
+        rows = encoding.with_one_derived(name, rows, figures)
+    return rows
+
+
+def _fit_of(
+    dialect: Dialect, number: int, column: Column, source: str, value: str, code: str
+) -> dict[str, str]:
+    """SQL by name: whether a value is NULL, its number if it has one, and its text if it does not fit."""
+    if column.is_numeric:
+        is_nan = dialect.is_nan(value)
+        odd = f"{source} IS NOT NULL AND {value} IS NULL"
+        parts = {
+            f"number_{number}": f"CASE WHEN NOT {is_nan} THEN {value} END",
+            f"null_{number}": f"{source} IS NULL OR COALESCE({is_nan}, FALSE)",
+        }
+    else:
+        odd = f"{source} IS NOT NULL AND {code} = 0"
+        parts = {f"null_{number}": f"{source} IS NULL"}
+    return parts | {f"odd_{number}": f"CASE WHEN {odd} THEN CAST({source} AS {dialect.text}) END"}
+
+
+def fit_figures(encoding: Encoding, fetch: FetchAll) -> SourceFigures:
+    schema = encoding.schema
+    counts = {"rows": "count(*)"}
+    for number, column in enumerate(schema.columns.values()):
+        counts |= {f"{key}_{number}": sql for key, sql in _counts(encoding.dialect, number, column).items()}
+    has_unit = schema.privacy.unit != "row"
+    if has_unit:
+        counts["units"] = "count(person)"
+    figures = dict(zip(counts, fetch(f"SELECT {_listed(counts)} FROM checked")[0], strict=True))
+    units = (
+        "SELECT n, count(*) FROM (SELECT count(*) AS n FROM checked WHERE person IS NOT NULL "
+        "GROUP BY person) AS sizes GROUP BY n ORDER BY n"
+    )
+    return SourceFigures(
+        rows=figures["rows"],
+        without_unit=figures["rows"] - figures["units"] if has_unit else 0,
+        rows_per_unit=dict(fetch(units)) if has_unit else {},
+        columns={
+            name: _column(fetch, number, column, figures)
+            for number, (name, column) in enumerate(schema.columns.items())
+        },
+    )
+
+
+def _counts(dialect: Dialect, number: int, column: Column) -> dict[str, str]:
+    """Aggregates over one column."""
+    counts = {"nulls": _count_if(f"null_{number}"), "odd": f"count(odd_{number})"}
+    if not column.is_numeric:
+        return counts
+    literal, value = dialect.number_literal, f"number_{number}"
+    finite = f"CASE WHEN abs({value}) < {literal(math.inf)} THEN {value} END"
+    usual = f"CASE WHEN abs({value}) <= {literal(LARGEST_BOUND)} THEN {value} END"  # others could overflow
+    counts |= {"low": f"min({finite})", "high": f"max({finite})", "mean": f"avg({usual})"}
+    if column.bounds is not None:
+        low, high = (literal(as_number(bound)) for bound in column.bounds)
+        clamped = f"CASE WHEN {value} IS NOT NULL THEN least(greatest({value}, {low}), {high}) END"
+        counts |= {
+            "below": _count_if(f"{value} < {low}"),
+            "above": _count_if(f"{value} > {high}"),
+            "clamped_mean": f"avg({clamped})",
+        }
+    if column.edges is not None:
+        first, last = (literal(as_number(edge)) for edge in (column.edges[0], column.edges[-1]))
+        counts |= {
+            "under_edges": _count_if(f"{value} <= {first}"),
+            "at_lowest_edge": _count_if(f"{value} = {first}"),
+            "over_edges": _count_if(f"{value} > {last}"),
+        }
+    return counts
+
+
+def _count_if(condition: str) -> str:
+    return f"count(CASE WHEN {condition} THEN 1 END)"
+
+
+def _column(fetch: FetchAll, number: int, column: Column, figures: Mapping[str, Any]) -> ColumnFigures:
+    def of(name: str) -> Any:
+        return figures.get(f"{name}_{number}")
+
+    odd_texts = (
+        f"SELECT odd_{number}, count(*) FROM checked WHERE odd_{number} IS NOT NULL "
+        f"GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {_MOST_TEXTS}"
+    )
+    codes = f"SELECT code_{number}, count(*) FROM checked GROUP BY 1"
+    numbers = None
+    if column.is_numeric:
+        numbers = NumberFigures(
+            low=of("low"),
+            high=of("high"),
+            mean=of("mean"),
+            below=of("below") or 0,
+            above=of("above") or 0,
+            clamped_mean=of("clamped_mean"),
+            under_edges=of("under_edges") or 0,
+            at_lowest_edge=of("at_lowest_edge") or 0,
+            over_edges=of("over_edges") or 0,
+        )
+    return ColumnFigures(
+        rows=figures["rows"],
+        nulls=of("nulls"),
+        codes=dict(fetch(codes)) if column.domain is not None else {},
+        odd=of("odd"),
+        odd_texts=tuple((text, rows) for text, rows in fetch(odd_texts)) if of("odd") else (),
+        numbers=numbers,
+    )

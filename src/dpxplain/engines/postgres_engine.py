@@ -12,13 +12,22 @@ from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
-import psycopg
 
-from dpxplain.engines.check_sql import checked_rows, fit_figures
 from dpxplain.engines.dialect import Dialect, Kind
-from dpxplain.engines.encoding import Encoding, Rows, check_columns, members_of, read_columns
-from dpxplain.engines.source_state import LiveTable
+from dpxplain.engines.encoding import (
+    Encoding,
+    Rows,
+    check_columns,
+    check_unit,
+    checked_rows,
+    fit_figures,
+    members_of,
+    read_columns,
+)
+from dpxplain.engines.source_state import LiveTable, quiet
 from dpxplain.engines.statements import (
+    CHARGED,
+    TIME_LIMIT,
     all_rows,
     check_units,
     fit_counts,
@@ -28,15 +37,23 @@ from dpxplain.engines.statements import (
     statement_parts,
     value_counts,
 )
-from dpxplain.errors import DPXPlainError, SchemaError, SourceError, SourceLost
-from dpxplain.model.cancellation import check_stop, interruptible
+from dpxplain.errors import SchemaError, SourceError, SourceLost
 from dpxplain.model.column import ValueCounts
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.model.groups import AnyGrouped, Grouped
-from dpxplain.model.query import Query
+from dpxplain.model.process import check_stop, interruptible
+from dpxplain.model.query import ENCODED, Parameters, Query
 from dpxplain.model.schema import Schema, all_parts, holds_password, is_database, parts
 from dpxplain.model.schema_fit import FitCounts, FitQuestion, SourceFigures
-from dpxplain.sql.encoded_names import ENCODED, Parameters
+
+try:
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+    from psycopg.types.json import Jsonb
+except ImportError as error:
+    raise SourceError(
+        "A table in PostgreSQL needs the package psycopg.", remedy="pip install 'dpxplain[postgres]'"
+    ) from error
 
 # -- The dialect -------------------------------------------------------------------------------------------
 #
@@ -217,15 +234,6 @@ def _storable(value: Any) -> Any:
 #
 # libpq finds the secrets: in PGPASSWORD, PGPASSFILE, a service file or a client certificate.
 
-try:
-    import psycopg
-    from psycopg.conninfo import conninfo_to_dict
-    from psycopg.types.json import Jsonb
-except ImportError as error:
-    raise SourceError(
-        "A table in PostgreSQL needs the package psycopg.", remedy="pip install 'dpxplain[postgres]'"
-    ) from error
-
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 _OLDEST = 140000  # in earlier servers, extract() returns floats
@@ -354,7 +362,7 @@ class PostgresAddress:
             remedy="Is the server running? Are host, database and user right? Is the password in "
             "PGPASSWORD, PGPASSFILE or a service file?",
         )
-        with quietly(unreachable):
+        with quiet(unreachable, psycopg.Error):
             return psycopg.connect(
                 **{**_TIMEOUTS, **self.conninfo},
                 client_encoding="UTF8",
@@ -434,42 +442,13 @@ def check_kinds(schema: Schema, kinds: dict[str, Kind]) -> None:
                 remedy="Convert the column to date, timestamp or timestamp with time zone, in the table or "
                 "in a view.",
             )
-    unit = schema.privacy.unit
-    if unit != "row" and kinds.get(unit) not in (
-        "whole",
-        "decimal",
-        "long decimal",
-        "text",
-        "boolean",
-        "date",
-    ):
-        raise SchemaError(
-            f"privacy.unit names the column {unit!r}, but different databases write values of its type in "
-            "different ways.",
-            remedy="Use a column of whole numbers, text, numeric, uuid or dates.",
-        )
+    check_unit(schema, kinds, "Use a column of whole numbers, text, numeric, uuid or dates.")
 
 
 def execute(connection: Connection, sql: str, values: list[Any]) -> psycopg.Cursor[tuple[Any, ...]]:
     """Runs one statement. Its values are sent separately from its text."""
     sent = [Jsonb(value) if isinstance(value, dict) else value for value in values]
     return connection.execute(sql, sent)
-
-
-@contextmanager
-def quietly(replacement: DPXPlainError) -> Iterator[None]:
-    """Replaces an error of the driver, whose text may quote values or secrets, with one that quotes none."""
-    failed = False
-    try:
-        yield
-    except psycopg.Error:
-        failed = True
-    if failed:
-        try:
-            raise replacement
-        finally:
-            # Inside a `with`, Python attaches the original error even here, and a traceback would print it.
-            replacement.__context__ = None
 
 
 def disconnect(connection: Connection) -> None:
@@ -483,15 +462,12 @@ def disconnect(connection: Connection) -> None:
 # leaves. The encoding is an expression in every statement, or a temporary table if the schema's `storage`
 # asks for one.
 
-TIME_LIMIT = 1800.0
-"""Seconds that a statement may take, unless the caller says otherwise."""
 Fetched = tuple[list[str], Sequence[tuple[Any, ...]]]
 Run = Callable[[str, list[Any]], Fetched]
 """Runs a statement in the transaction of a pass."""
 
 T = TypeVar("T")
 
-_SPENT = "The charge stays."
 _SHUT_DOWN = ("57P01", "57P02", "57P03", "55P03")
 """SQLSTATEs for: an operator stopped the database, another session crashed, the database is starting, or
 another session has locked the table for longer than `lock_timeout`, so that no row was read.
@@ -515,7 +491,7 @@ class PostgresEngine:
 
     is_live = True
 
-    def __init__(self, source: str, schema: Schema, *, time_limit: float = TIME_LIMIT) -> None:
+    def __init__(self, source: str, schema: Schema, *, time_limit: float | None = None) -> None:
         self._tables: tuple[PostgresTable, ...] = ()  # the data set's own, and those joined to it
         self._idle: list[Connection] = []
         self._is_closed = False
@@ -527,7 +503,7 @@ class PostgresEngine:
         self._addresses = PostgresAddress.of_all(source, self._checked)
         self._address = self._addresses[0]
         self.source = LiveTable(schema, self._address.place, self.open)
-        self._time_limit = time_limit
+        self._time_limit = time_limit or TIME_LIMIT
 
     def __repr__(self) -> str:
         return f"<PostgresEngine {self.schema.table.name}>"
@@ -569,16 +545,10 @@ class PostgresEngine:
         return Confidential(self._measured(lambda run: self._scan(run, query, subsets), rehearsed))
 
     def fit(self, asked: FitQuestion, *, rehearsed: bool = False) -> Confidential[FitCounts]:
-        def only_row(fetched: Fetched) -> Sequence[int]:
-            names, rows = fetched
-            return [0] * len(names) if rehearsed else rows[0]
-
         self.open()
         return Confidential(
             self._measured(
-                lambda run: fit_counts(
-                    self._encoding(), asked, lambda sql, values: only_row(run(sql, values))
-                ),
+                lambda run: fit_counts(self._encoding(), asked, lambda sql, values: run(sql, values)[1]),
                 rehearsed,
             )
         )
@@ -612,7 +582,7 @@ class PostgresEngine:
         )
         tables = []
         for address, part in zip(self._addresses, self._checked.values(), strict=True):
-            with quietly(unreadable):
+            with quiet(unreadable, psycopg.Error):
                 tables.append(table := address.find(connection, part))
                 zones = {column.time_zone for column in part.columns.values()} - {None}
                 for zone in zones:
@@ -636,8 +606,7 @@ class PostgresEngine:
 
     def _scan(self, run: Run, query: Query, subsets: tuple[tuple[str, ...], ...]) -> AnyGrouped:
         parts = statement_parts(subsets)
-        cells = [self._cells(run, query, part) for part in parts]
-        return cells[0] if len(cells) == 1 else joined(cells, [len(part) for part in parts])
+        return joined([self._cells(run, query, part) for part in parts], [len(part) for part in parts])
 
     def _cells(self, run: Run, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Grouped:
         parameters = Parameters()
@@ -671,7 +640,7 @@ class PostgresEngine:
             f"DPXPlain cannot store its copy of {self.schema.table.name} in the database.",
             remedy="GRANT TEMPORARY ON DATABASE to the role, or remove table.storage from the schema.",
         )
-        with quietly(refused), interruptible(partial(_cancel, connection)):
+        with quiet(refused, psycopg.Error), interruptible(partial(_cancel, connection)):
             with self._transaction(connection, "READ WRITE"):
                 execute(connection, sql, parameters.values)
                 connection.execute("COMMIT")
@@ -679,14 +648,13 @@ class PostgresEngine:
 
     def _measured(self, work: Callable[[Run], T], rehearsed: bool = False) -> T:
         """The result of a pass. If it fails, the error says nothing about the data or the server."""
-        results: list[T] = []
-        problem = self._attempt(work, results, rehearsed)
-        if problem is not None:
-            raise problem
-        return results[0]
+        outcome = self._attempt(work, rehearsed)
+        if isinstance(outcome, SourceError):
+            raise outcome
+        return outcome
 
     @sealed
-    def _attempt(self, work: Callable[[Run], T], results: list[T], rehearsed: bool) -> SourceError | None:
+    def _attempt(self, work: Callable[[Run], T], rehearsed: bool) -> T | SourceError:
         run = _run_without_rows if rehearsed else _run
         try:
             with (
@@ -698,15 +666,14 @@ class PostgresEngine:
                     return SourceError(
                         "The table's columns changed after the data set was opened.", remedy="Open it again."
                     )
-                results.append(work(partial(run, connection)))
-            return None
+                return work(partial(run, connection))
         except psycopg.Error as error:
             state, took_too_long = error.sqlstate, isinstance(error, psycopg.errors.QueryCanceled)
             broke_off = state in _SHUT_DOWN or (state is None and isinstance(error, psycopg.OperationalError))
         check_stop()
         if broke_off:
             return SourceLost(
-                f"The connection to the database broke, or another session has locked the table. {_SPENT}",
+                f"The connection to the database broke, or another session has locked the table. {CHARGED}",
                 remedy="Repeat the request later. You will not be charged again.",
                 is_shut_down=state in _SHUT_DOWN,
             )
@@ -715,10 +682,11 @@ class PostgresEngine:
                 f"The database took longer than {self._time_limit:g} s, or its operator stopped the query."
             )
             return SourceError(
-                f"{problem} {_SPENT}", remedy="Ask the curator. An index or a longer time limit may help."
+                f"{problem} {CHARGED}",
+                remedy="Ask the curator. An index or a longer time limit may help.",
             )
         return SourceError(
-            f"The database could not answer. {_SPENT}",
+            f"The database could not answer. {CHARGED}",
             remedy="Ask the curator. The database's log may have the reason.",
         )
 

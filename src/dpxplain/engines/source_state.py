@@ -20,7 +20,7 @@ from pathlib import Path
 
 from dpxplain.engines.engine import DataSource, Engine, Recognised
 from dpxplain.engines.source_kinds import file_and_table, find_files
-from dpxplain.errors import DataChanged, SchemaError, SourceError
+from dpxplain.errors import DataChanged, DPXPlainError, SchemaError, SourceError
 from dpxplain.model.confidential import ContentDigest
 from dpxplain.model.schema import Schema
 
@@ -192,7 +192,39 @@ def _changed_meanwhile() -> SourceError:
     )
 
 
-class LiveTable:
+@contextmanager
+def quiet(replacement: DPXPlainError, only: type[Exception] = Exception) -> Iterator[None]:
+    """Replaces an error of a driver, whose text may quote data or secrets, with one that quotes nothing."""
+    try:
+        yield
+    except DPXPlainError:
+        raise
+    except only:  # the source's own code may raise anything, and quote values
+        failed = True
+    else:
+        failed = False
+    if failed:
+        try:
+            raise replacement
+        finally:
+            # Inside a `with`, Python attaches the original error even here, and a traceback would print it.
+            replacement.__context__ = None
+
+
+class WithoutState:
+    """The part of a source whose content was copied, or is declared, so that no change can be noticed."""
+
+    def state(self) -> None:
+        return None
+
+    def is_replaced(self, fits: Callable[[ContentDigest], bool]) -> bool:
+        return False
+
+    def present_state(self) -> None:
+        return None
+
+
+class LiveTable(WithoutState):
     """The source of an engine that reads a table in its database or in Spark."""
 
     def __init__(self, schema: Schema, place: str, check_readable: Callable[[], None]) -> None:
@@ -217,18 +249,9 @@ class LiveTable:
                 remedy="Ask the curator, who can see the reason with: dpxplain schema check",
             ) from None
 
-    def state(self) -> None:
-        return None
-
     def digest(self) -> ContentDigest:
         """The digest of the declared version and the table's place, not of its rows."""
         return self._digest
-
-    def is_replaced(self, fits: Callable[[ContentDigest], bool]) -> bool:
-        return False
-
-    def present_state(self) -> None:
-        return None
 
 
 class PrivateSources:

@@ -18,13 +18,22 @@ from secrets import token_hex
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from dpxplain.engines.check_sql import checked_rows, fit_figures
 from dpxplain.engines.dialect import Kind
-from dpxplain.engines.encoding import Encoding, Rows, check_columns, read_columns
+from dpxplain.engines.encoding import (
+    Encoding,
+    Rows,
+    check_columns,
+    check_unit,
+    checked_rows,
+    fit_figures,
+    read_columns,
+)
 from dpxplain.engines.source_kinds import is_spark_frame
 from dpxplain.engines.source_state import LiveTable
 from dpxplain.engines.spark_dialect import SparkDialect, kind_of
 from dpxplain.engines.statements import (
+    CHARGED,
+    TIME_LIMIT,
     all_rows,
     check_units,
     fit_counts,
@@ -35,14 +44,13 @@ from dpxplain.engines.statements import (
     value_counts,
 )
 from dpxplain.errors import SchemaError, SourceError
-from dpxplain.model.cancellation import check_stop, interruptible
 from dpxplain.model.column import ValueCounts
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.model.groups import AnyGrouped, Grouped
-from dpxplain.model.query import Query
+from dpxplain.model.process import check_stop, interruptible
+from dpxplain.model.query import Parameters, Query
 from dpxplain.model.schema import Schema, all_parts, parts
 from dpxplain.model.schema_fit import FitCounts, FitQuestion, SourceFigures
-from dpxplain.sql.encoded_names import Parameters
 from dpxplain.sql.render import suits_row_cells
 
 # -- Sources -----------------------------------------------------------------------------------------------
@@ -63,7 +71,6 @@ _DRIVER = {
     "spark.eventLog.enabled": "false",
     "spark.log.level": "OFF",
 }
-_UNITS: tuple[Kind, ...] = ("whole", "decimal", "long decimal", "text", "boolean", "date")
 _CHAR = "__CHAR_VARCHAR_TYPE_STRING"  # the metadata key under which Spark stores that a text column is padded
 
 
@@ -122,17 +129,6 @@ class SparkSource:
 def place_of(source: object, table: str) -> str:
     """The source's lasting name, whichever address leads to it."""
     return "spark DataFrame" if is_spark_frame(source) else f"spark {_named_table(source) or table}"
-
-
-def check_unit(schema: Schema, kinds: Mapping[str, Kind]) -> None:
-    """Raises if other engines might choose other rows of a person by this privacy unit."""
-    unit = schema.privacy.unit
-    if unit != "row" and kinds.get(unit) not in _UNITS:
-        raise SchemaError(
-            f"privacy.unit names the column {unit!r}, but different databases write values of its type in "
-            "different ways.",
-            remedy="Use a column of whole numbers, decimals, text or dates.",
-        )
 
 
 def open_all(
@@ -373,11 +369,6 @@ def _nothing() -> None:
 # The encoding is an expression in every statement, or a cached or saved table if the schema's `storage` asks
 # for one. It uses no RDDs and runs no Python code in Spark.
 
-TIME_LIMIT = 1800.0
-"""Seconds that a statement may take, unless the caller says otherwise."""
-
-
-_SPENT = "The charge stays."
 _MOST_COLUMNS = 64  # in the GROUPING SETS of one statement
 
 
@@ -418,7 +409,7 @@ class SparkEngine:
             try:
                 for part, opened in zip(self._checked.values(), self._opened, strict=True):
                     check_columns(part, opened.kinds)
-                    check_unit(part, opened.kinds)
+                    check_unit(part, opened.kinds, "Use a column of whole numbers, decimals, text or dates.")
                 kinds = [opened.kinds for opened in self._opened]
                 check_units(self._checked, dict(zip(self._checked, kinds, strict=True)))
                 if self.schema.table.storage in ("memory", "file"):
@@ -453,7 +444,7 @@ class SparkEngine:
         for part, opened in zip(self._checked.values(), self._opened, strict=True):
             quote = opened.dialect().quote
             names = ", ".join(quote(name) for name in read_columns(part) if name in opened.kinds)
-            self._measured(partial(self._run, f"SELECT {names} FROM {opened.view}", Parameters(), True))
+            self._measured(partial(self._run, f"SELECT {names} FROM {opened.view}", [], True))
 
     def grouped(
         self, query: Query, subsets: tuple[tuple[str, ...], ...], *, rehearsed: bool = False
@@ -462,28 +453,26 @@ class SparkEngine:
         return Confidential(self._measured(lambda: self._scan(query, subsets, rehearsed)))
 
     def fit(self, asked: FitQuestion, *, rehearsed: bool = False) -> Confidential[FitCounts]:
+        """Reads the source again: in encoded rows, a clamped value looks like one at its bound."""
         self.open()
-        return Confidential(self._measured(lambda: self._fit(asked, rehearsed)))
+        encoding, fetch = self._encodings(Parameters())[0], partial(self._fetched, rehearsed=rehearsed)
+        return Confidential(self._measured(lambda: fit_counts(encoding, asked, fetch)))
 
     def value_counts(
         self, column: str, longest: int, *, rehearsed: bool = False
     ) -> Confidential[ValueCounts]:
         self.open()
-        encoding = self._encodings(Parameters())[0]
-
-        def fetch(sql: str, values: list[Any]) -> list[tuple[Any, ...]]:
-            return self._fetch(sql, Parameters(values), rehearsed)
-
+        encoding, fetch = self._encodings(Parameters())[0], partial(self._fetched, rehearsed=rehearsed)
         return Confidential(self._measured(lambda: value_counts(encoding, column, longest, fetch)))
 
     def figures(self) -> SourceFigures:
         """Exact figures of how the rows fit the declarations: for the curator, NOT private."""
         self.open()
-        parameters = Parameters()
-        encoding = self._encodings(parameters)[0]
+        encoding = self._encodings(Parameters())[0]
         rows = f"WITH checked AS ({checked_rows(encoding).sql}) "
+        values = encoding.parameters.values
         return self._measured(
-            lambda: fit_figures(encoding, lambda select: self._fetch(rows + select, parameters))
+            lambda: fit_figures(encoding, lambda select: self._fetched(rows + select, values))
         )
 
     # -- One pass ------------------------------------------------------------------------------------------
@@ -496,8 +485,7 @@ class SparkEngine:
                 [several] if suits_row_cells(query, self.schema, several) else _groupable(query, several)
             )
         ]
-        cells = [self._cells(query, part, rehearsed) for part in parts]
-        return cells[0] if len(cells) == 1 else joined(cells, [len(part) for part in parts])
+        return joined([self._cells(query, part, rehearsed) for part in parts], [len(part) for part in parts])
 
     def _cells(self, query: Query, subsets: tuple[tuple[str, ...], ...], rehearsed: bool) -> Grouped:
         parameters = Parameters()
@@ -506,18 +494,9 @@ class SparkEngine:
         if self._materialised is not None:
             stored = Rows(f"SELECT * FROM {self._materialised.table}", self._materialised.columns)
         sql = grouped_statement(query, subsets, self.schema, encodings, stored=stored)
-        cells = self._run(sql, parameters, rehearsed)
+        cells = self._run(sql, parameters.values, rehearsed)
         columns = {name: cells[name].fill_null(0).to_numpy() for name in cells.column_names}
         return grouped_of(columns, query, self.schema, subsets)
-
-    def _fit(self, asked: FitQuestion, rehearsed: bool) -> FitCounts:
-        """Reads the source again: in encoded rows, a clamped value looks like one at its bound."""
-
-        def execute(sql: str, values: list[Any]) -> list[int]:
-            counts = self._run(sql, Parameters(values), rehearsed).columns
-            return [0 if rehearsed else int(column[0].as_py()) for column in counts]
-
-        return fit_counts(self._encodings(Parameters())[0], asked, execute)
 
     def _encodings(self, parameters: Parameters) -> list[Encoding]:
         tables = zip(self._parts.values(), self._opened, strict=False)  # the rest is joined elsewhere
@@ -527,43 +506,41 @@ class SparkEngine:
     def _source(self) -> SparkSource:
         return self._opened[0]
 
-    def _run(self, sql: str, parameters: Parameters, rehearsed: bool = False) -> Any:
+    def _run(self, sql: str, values: list[Any], rehearsed: bool = False) -> Any:
         """The result as an Arrow table: cells, never rows. Rehearsed, the statement is only analysed."""
         with self._statement():
-            frame = self._frame(sql, parameters)
+            frame = self._frame(sql, values)
             return (frame.limit(0) if rehearsed else frame).toArrow()
 
-    def _fetch(self, sql: str, parameters: Parameters, rehearsed: bool = False) -> list[tuple[Any, ...]]:
-        columns = [column.to_pylist() for column in self._run(sql, parameters, rehearsed).columns]
+    def _fetched(self, sql: str, values: list[Any], rehearsed: bool = False) -> list[tuple[Any, ...]]:
+        columns = [column.to_pylist() for column in self._run(sql, values, rehearsed).columns]
         return list(zip(*columns, strict=True))
 
-    def _frame(self, sql: str, parameters: Parameters) -> Any:
-        arguments = {f"p{number}": value for number, value in enumerate(parameters.values, 1)}
+    def _frame(self, sql: str, values: list[Any]) -> Any:
+        arguments = {f"p{number}": value for number, value in enumerate(values, 1)}
         return self._source.session.sql(sql, args=arguments)
 
     # -- What can go wrong ---------------------------------------------------------------------------------
 
     def _measured(self, work: Callable[[], T]) -> T:
         """The result of a pass. If it fails, the error says nothing about the data or Spark."""
-        results: list[T] = []
-        problem = self._attempt(work, results)
-        if problem is not None:
-            raise problem
-        return results[0]
+        outcome = self._attempt(work)
+        if isinstance(outcome, SourceError):
+            raise outcome
+        return outcome
 
     @sealed
-    def _attempt(self, work: Callable[[], T], results: list[T]) -> SourceError | None:
+    def _attempt(self, work: Callable[[], T]) -> T | SourceError:
         try:
-            results.append(work())
-            return None
+            return work()
         except _TookTooLong:
             return SourceError(
-                f"Spark took longer than {self._time_limit:g} s. {_SPENT}",
+                f"Spark took longer than {self._time_limit:g} s. {CHARGED}",
                 remedy='Ask the curator. A larger cluster, or storage = "memory", may help.',
             )
         except _Failed:
             return SourceError(
-                f"Spark could not answer. {_SPENT}",
+                f"Spark could not answer. {CHARGED}",
                 remedy="Ask the curator. Spark's log may have the reason.",
             )
 
@@ -603,7 +580,7 @@ class SparkEngine:
 
         def keep() -> None:
             with self._statement():
-                table.fill(self._frame(rows.sql, parameters), self.schema.table.storage == "file")
+                table.fill(self._frame(rows.sql, parameters.values), self.schema.table.storage == "file")
 
         try:
             quietly(keep, failed)

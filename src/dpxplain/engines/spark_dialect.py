@@ -14,7 +14,7 @@ from datetime import date, datetime
 from typing import Any
 
 from dpxplain.engines.dialect import Dialect, Kind
-from dpxplain.sql.encoded_names import Parameters
+from dpxplain.model.query import Parameters
 
 _EPOCH = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
 _DAY = 86_400_000_000

@@ -14,17 +14,10 @@ from numpy.typing import NDArray
 from dpxplain.engines.dialect import Kind
 from dpxplain.engines.encoding import Encoding, Rows, members_of
 from dpxplain.errors import SchemaError
-from dpxplain.model.column import ValueCounts, is_declarable, position
+from dpxplain.model.column import ValueCounts, as_number, is_declarable
 from dpxplain.model.expression import columns_of, read_expression
 from dpxplain.model.groups import BIN, Grouped, cell_starts
-from dpxplain.model.query import And, Comparison, Filter, Query, filter_columns
-from dpxplain.model.schema import Schema, parts
-from dpxplain.model.schema_fit import (
-    FitCounts,
-    FitQuestion,
-    Partition,
-)
-from dpxplain.sql.encoded_names import (
+from dpxplain.model.query import (
     CELLS,
     DERIVED,
     ENCODED,
@@ -32,9 +25,20 @@ from dpxplain.sql.encoded_names import (
     PERSON,
     ROW_CELLS,
     UNIT,
+    And,
+    Comparison,
+    Filter,
+    Query,
     code_column,
+    filter_columns,
     units_column,
     value_column,
+)
+from dpxplain.model.schema import Schema, parts
+from dpxplain.model.schema_fit import (
+    FitCounts,
+    FitQuestion,
+    Partition,
 )
 from dpxplain.sql.render import (
     Rendered,
@@ -47,6 +51,11 @@ from dpxplain.sql.render import (
     row_cells_select,
     suits_row_cells,
 )
+
+TIME_LIMIT = 1800.0
+"""Seconds that a statement in a database may take, unless the caller says otherwise."""
+CHARGED = "The charge stays."
+"""Ends the message of a statement that failed after its charge."""
 
 # -- Joins of private tables -------------------------------------------------------------------------------
 #
@@ -80,8 +89,7 @@ def joined_rows(schema: Schema, tables: Sequence[Rows], encoding: Encoding) -> R
         on = f" ON part_{number}.{UNIT} = part_0.{UNIT}" if number else ""
         joins.append(f"({rows.sql}) AS part_{number}{on}")
     joined = Rows(f"SELECT {', '.join(listed)} FROM {' JOIN '.join(joins)}", tuple(columns))
-    derived = [name for name, column in schema.columns.items() if column.expression is not None]
-    return replace(encoding, schema=schema).with_derived(derived, joined)
+    return replace(encoding, schema=schema).with_derived(schema.derived, joined)
 
 
 def check_units(tables: Mapping[str, Schema], kinds: Mapping[str, Mapping[str, Kind]]) -> None:
@@ -303,6 +311,8 @@ def _numbered_cells(
 
 def joined(cells: list[Grouped], sizes: list[int]) -> Grouped:
     """The cells of several statements, their subsets numbered consecutively."""
+    if len(cells) == 1:
+        return cells[0]
     names = dict.fromkeys(name for part in cells for name in part.codes)
     starts = np.cumsum([0, *sizes[:-1]])
     codes = {
@@ -343,13 +353,11 @@ def _missing_bits(part: Sequence[str], subset: tuple[str, ...]) -> int:
 # Counted over the same chosen rows as every answer.
 
 _MOST_COUNTS = 1_000  # in one statement; PostgreSQL returns 1,664 columns at most
-Execute = Callable[[str, list[Any]], Sequence[int]]
-"""Runs a statement whose result is one row, and returns the row."""
 Fetch = Callable[[str, list[Any]], Sequence[tuple[Any, ...]]]
-"""Runs a statement, and returns all its rows."""
+"""Runs a statement, and returns all its rows; none in a rehearsal."""
 
 
-def fit_counts(encoding: Encoding, asked: FitQuestion, execute: Execute) -> FitCounts:
+def fit_counts(encoding: Encoding, asked: FitQuestion, fetch: Fetch) -> FitCounts:
     """Counts the rows of each category, and the units by the number of all their rows."""
     parts, sizes = asked.partitions, asked.sizes
     # Only if needed: PostgreSQL refuses parameters that a statement does not use.
@@ -361,15 +369,19 @@ def fit_counts(encoding: Encoding, asked: FitQuestion, execute: Execute) -> FitC
         for number, part in enumerate(parts)
         for category in range(len(part.categories))
     ]
-    rows: list[int] = []
+    rows = np.zeros(len(counted), dtype=np.int64)
     if counted:
         kept_rows = encoding.rows(categories)
         for start in range(0, len(counted), _MOST_COUNTS):
-            some = ", ".join(counted[start : start + _MOST_COUNTS])
-            sql = f"SELECT {some} FROM ({kept_rows.sql}) AS kept"
-            rows += execute(sql, encoding.parameters.values)
-    units: Sequence[int] = execute(_units(encoding, sizes), []) if sizes else ()
-    return FitCounts(np.array(rows, dtype=np.int64), np.array(units, dtype=np.int64))
+            aggregates = counted[start : start + _MOST_COUNTS]
+            sql = f"SELECT {', '.join(aggregates)} FROM ({kept_rows.sql}) AS kept"
+            for row in fetch(sql, encoding.parameters.values):
+                rows[start : start + len(aggregates)] = row
+    units = np.zeros(len(sizes) + 1 if sizes else 0, dtype=np.int64)
+    if sizes:
+        for row in fetch(_units(encoding, sizes), []):
+            units[:] = row
+    return FitCounts(rows, units)
 
 
 def value_counts(encoding: Encoding, column: str, longest: int, fetch: Fetch) -> ValueCounts:
@@ -405,10 +417,7 @@ def _category(encoding: Encoding, part: Partition, encoded: dict[str, str]) -> s
         return _bin(encoding, part, number)
     ends = column.edges if part.domain == "edges" else column.bounds
     assert ends is not None
-    low, high = (
-        encoding.dialect.number_literal(position(end) if column.is_temporal else end)
-        for end in (ends[0], ends[-1])
-    )
+    low, high = (encoding.dialect.number_literal(as_number(end)) for end in (ends[0], ends[-1]))
     below = f"{number} {'<=' if part.domain == 'edges' else '<'} {low}"
     return (
         f"CASE WHEN {encoding.missing(number)} THEN 3 WHEN {below} THEN 1 "

@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.influence import QuestionCells
-from dpxplain.model.arrays import FloatArray, IntArray
-from dpxplain.model.cancellation import checking
 from dpxplain.model.contrast import Contrast
-from dpxplain.model.schema import AggregateKind
+from dpxplain.model.process import checking
+from dpxplain.model.query import AggregateKind
+from dpxplain.model.release import FloatArray, IntArray
 from dpxplain.privacy.mechanisms.ranking import Envelope
 from dpxplain.privacy.mechanisms.samplers import FamilyScores
 

@@ -16,11 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.explanation.family import Conjunctions, Listed, PredicateFamily
-from dpxplain.model.arrays import BoolArray, FloatArray, IntArray
-from dpxplain.model.caching import cached_property
-from dpxplain.model.cancellation import check_stop, checking
+from dpxplain.model.process import cached_property, check_stop, checking
 from dpxplain.model.query import And, Filter, FilterPredicate, Not, Or, Predicate
-from dpxplain.model.release import FoldedLine, ReleasedLine
+from dpxplain.model.release import BoolArray, FloatArray, FoldedLine, IntArray, ReleasedLine
 from dpxplain.privacy.marginals.estimates import simultaneous_quantile
 
 NEARLY_SAME = 0.9

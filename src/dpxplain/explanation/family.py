@@ -10,19 +10,18 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, reduce
-from operator import and_, eq, ge, gt, le, lt, ne, or_
+from operator import and_, or_
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.errors import ExplanationError
-from dpxplain.model.arrays import BoolArray, IntArray
-from dpxplain.model.caching import cached_property
 from dpxplain.model.column import Bin, DomainValue, comparable, edge_text
+from dpxplain.model.expression import COMPARE
+from dpxplain.model.process import cached_property
 from dpxplain.model.query import (
     And,
     Comparison,
@@ -36,6 +35,7 @@ from dpxplain.model.query import (
     Predicate,
     identity,
 )
+from dpxplain.model.release import BoolArray, IntArray
 from dpxplain.model.schema import Schema
 
 # -- Families ----------------------------------------------------------------------------------------------
@@ -367,10 +367,6 @@ class PredicateFamily:
 # domain (code 0), as in SQL. Only cells where it is true satisfy it, so an undeclared value satisfies
 # neither a condition nor its negation (docs/specification.md, declared domains).
 
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "=": eq, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge,
-}  # fmt: skip
-
 
 class TruthTable:
     """Evaluates conditions on some columns; each comparison is evaluated once and cached.
@@ -442,7 +438,7 @@ def _compare(name: str, cell: DomainValue, operator: str, value: Any) -> bool | 
     if cell is None:
         return None
     if not isinstance(cell, Bin):
-        return _COMPARE[operator](comparable(cell), comparable(value))
+        return COMPARE[operator](comparable(cell), comparable(value))
     low, high, moment = comparable(cell.low), comparable(cell.high), comparable(value)
     if operator in ("=", "<>"):
         raise ExplanationError(

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.explanation.family import Part, PredicateFamily
-from dpxplain.model.arrays import FloatArray, IntArray
 from dpxplain.model.groups import MOST_CELLS, AnyGrouped, Block, DenseGrouped, Grouped, Groups, cell_number
-from dpxplain.model.schema import AggregateKind
+from dpxplain.model.query import AggregateKind
+from dpxplain.model.release import FloatArray, IntArray
 from dpxplain.privacy.sensitivity import SCORE_GRID
 
 # -- Cells -------------------------------------------------------------------------------------------------

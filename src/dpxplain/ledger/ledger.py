@@ -50,7 +50,7 @@ from dpxplain.ledger.single_flight import Failures, Flights
 from dpxplain.ledger.store import SQLiteStore, Store, guard
 from dpxplain.ledger.tables import ENTRIES, GRANTS, LIMITS, LOG, SHARES
 from dpxplain.model.charge import Budget, check_rho, limit_units, rho_of_units
-from dpxplain.model.public import public
+from dpxplain.model.display import public
 from dpxplain.model.schema import Privacy
 
 # -- Ledger ------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol
 from dpxplain.errors import BadRequest, LedgerUnavailable
 from dpxplain.model.charge import Budget, Charge, Ending, Entry, EntryId, HistoryPage
 from dpxplain.model.confidential import ContentDigest
-from dpxplain.model.public import public
+from dpxplain.model.display import public
 
 EVERYONE = "*"
 """The reader of a share with everyone."""

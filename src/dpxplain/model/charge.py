@@ -14,8 +14,7 @@ from urllib.parse import quote, unquote
 
 from dpxplain.errors import BadRequest
 from dpxplain.model.confidential import ContentDigest
-from dpxplain.model.display import Displayed
-from dpxplain.model.public import public
+from dpxplain.model.display import Displayed, public
 
 # -- Budget ------------------------------------------------------------------------------------------------
 #

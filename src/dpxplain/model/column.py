@@ -22,9 +22,9 @@ from zoneinfo import available_timezones
 from pydantic import Field, TypeAdapter, ValidationError, ValidationInfo, field_validator, model_validator
 
 from dpxplain.errors import SchemaError
-from dpxplain.model.caching import cached_property
+from dpxplain.model.display import public
 from dpxplain.model.hardening import Declared
-from dpxplain.model.public import public
+from dpxplain.model.process import cached_property
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,6 +66,11 @@ def position(moment: date) -> float:
 def micros(moment: date) -> int:
     """Microseconds since 1970."""
     return (midnight(moment) - _EPOCH) // timedelta(microseconds=1)
+
+
+def as_number(value: Any) -> float:
+    """A number as a float; a date as its place on the number line."""
+    return position(value) if isinstance(value, date) else float(value)
 
 
 def at_position(place: float) -> date:

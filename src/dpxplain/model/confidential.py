@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Generic, NoReturn, ParamSpec, TypeVar
 
 from dpxplain.errors import InternalError
-from dpxplain.model.cancellation import Stopped
+from dpxplain.model.process import Stopped
 
 T = TypeVar("T")
 U = TypeVar("U")

@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Generic, Literal, TypeVar
 
 Value = str | int | float | bool | date | datetime
@@ -34,6 +35,9 @@ FLIPPED: dict[ComparisonOperator, ComparisonOperator] = {
     "=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="
 }  # fmt: skip
 """The comparison with its sides exchanged."""
+COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "=": eq, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge,
+}  # fmt: skip
 
 # Text, and how tightly its outermost operator binds, for parentheses.
 Text = tuple[str, int]
@@ -493,7 +497,12 @@ def sql_name(name: str) -> str:
     '"order"'
     """
     is_plain = _PLAIN_NAME.match(name) and not _RESERVED.match(name)
-    return name if is_plain else '"' + name.replace('"', '""') + '"'
+    return name if is_plain else quoted_name(name)
+
+
+def quoted_name(name: str) -> str:
+    """An identifier as SQL, in double quotes."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def sql_literal(value: str | int | float | bool | date) -> str:

@@ -11,18 +11,19 @@ from datetime import date
 from fractions import Fraction
 from functools import lru_cache, reduce
 from itertools import accumulate, islice, product
-from operator import and_, eq, ge, gt, le, lt, ne, or_
+from operator import and_, or_
 from typing import Any
 
 import numpy as np
 
 from dpxplain.errors import QueryRefused, QuestionError
-from dpxplain.model.arrays import BoolArray, IntArray
-from dpxplain.model.caching import cached_property
 from dpxplain.model.column import Bin, Column, DomainValue, comparable, label
 from dpxplain.model.expression import (
+    COMPARE,
+    OPPOSITES,
     Among,
     Compared,
+    ComparisonOperator,
     Constant,
     Every,
     Expression,
@@ -35,6 +36,7 @@ from dpxplain.model.expression import (
     sql_of,
 )
 from dpxplain.model.hardening import did_you_mean
+from dpxplain.model.process import cached_property
 from dpxplain.model.query import (
     And,
     Comparison,
@@ -42,12 +44,12 @@ from dpxplain.model.query import (
     IsNull,
     Membership,
     Not,
-    Operator,
     Or,
     Output,
     Presentation,
     Query,
 )
+from dpxplain.model.release import BoolArray, IntArray
 from dpxplain.model.schema import Schema, SchemaKey
 
 # -- Possible groups ---------------------------------------------------------------------------------------
@@ -60,10 +62,6 @@ from dpxplain.model.schema import Schema, SchemaKey
 Outcomes = tuple[bool, bool]  # whether a condition may be true, and whether it may be false
 _ANYTHING: Outcomes = (True, True)
 _UNKNOWN: Outcomes = (False, False)
-
-_COMPARE: dict[Operator, Callable[[Any, Any], bool]] = {
-    "=": eq, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge,
-}  # fmt: skip
 
 
 def possible_groups(query: Query, schema: Schema) -> BoolArray | None:
@@ -159,10 +157,10 @@ def _outcomes(node: Comparison | Membership | IsNull, value: DomainValue, column
             return any(may_hold for may_hold, _ in equal), all(may_fail for _, may_fail in equal)
 
 
-def _compared(value: DomainValue, operator: Operator, constant: Any, column: Column) -> Outcomes:
+def _compared(value: DomainValue, operator: ComparisonOperator, constant: Any, column: Column) -> Outcomes:
     if isinstance(value, Bin):
         return _Span.of(value, column).compared(operator, comparable(constant))
-    holds = _COMPARE[operator](comparable(value), comparable(constant))
+    holds = COMPARE[operator](comparable(value), comparable(constant))
     return holds, not holds
 
 
@@ -193,7 +191,7 @@ class _Span:
         is_moved = column.step is not None or low < least or low >= most
         return cls(min(max(low, least), most), min(max(high, least), most), has_low=is_moved)
 
-    def compared(self, operator: Operator, constant: Any) -> Outcomes:
+    def compared(self, operator: ComparisonOperator, constant: Any) -> Outcomes:
         match operator:
             case "<":
                 return self.low < constant, self.high >= constant
@@ -202,8 +200,7 @@ class _Span:
             case "=":
                 is_inside = self._reaches_down_to(constant) and constant <= self.high
                 return is_inside, True
-        opposite: dict[Operator, Operator] = {">=": "<", ">": "<=", "<>": "="}
-        may_fail, may_hold = self.compared(opposite[operator], constant)
+        may_fail, may_hold = self.compared(OPPOSITES[operator], constant)
         return may_hold, may_fail
 
     def _reaches_down_to(self, constant: Any) -> bool:

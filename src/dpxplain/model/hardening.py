@@ -14,7 +14,7 @@ from typing import Any, NoReturn, get_args, get_origin
 from pydantic import BaseModel, ConfigDict
 
 from dpxplain.errors import InternalError
-from dpxplain.model.caching import cached_property
+from dpxplain.model.process import cached_property
 
 # -- Fixed values ------------------------------------------------------------------------------------------
 

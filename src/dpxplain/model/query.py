@@ -7,13 +7,16 @@ not part of the query's identity.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import hashlib
+from base64 import b32encode
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Any, Literal, get_args
 
 from dpxplain.errors import InternalError
 from dpxplain.model.column import Bin, DomainValue, label
 from dpxplain.model.expression import (
+    ComparisonOperator,
     Measured,
     OutputCondition,
     OutputFormula,
@@ -23,18 +26,17 @@ from dpxplain.model.expression import (
     sql_literal,
     sql_name,
 )
-from dpxplain.model.schema import AggregateKind
+from dpxplain.model.schema import Schema
 
 # -- Query -------------------------------------------------------------------------------------------------
 
-Operator = Literal["=", "<>", "<", "<=", ">", ">="]
 Literal_ = str | int | float | bool | date
 
 
 @dataclass(frozen=True)
 class Comparison:
     column: str
-    operator: Operator
+    operator: ComparisonOperator
     value: Literal_
 
 
@@ -69,10 +71,9 @@ class Or:
 Filter = Comparison | Membership | IsNull | Not | And | Or
 
 
+AggregateKind = Literal["count", "sum", "avg"]
 VarianceKind = Literal["var_samp", "var_pop", "stddev_samp", "stddev_pop"]
-MeasuredKind = Literal[
-    "count", "sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop", "persons", "quantile"
-]
+MeasuredKind = Literal[AggregateKind, VarianceKind, "persons", "quantile"]
 VARIANCES: tuple[VarianceKind, ...] = get_args(VarianceKind)
 
 
@@ -427,3 +428,49 @@ def _sql(node: Filter) -> str:
             return " AND ".join(f"({_sql(p)})" if isinstance(p, Or) else _sql(p) for p in parts)
         case Or(parts):
             return " OR ".join(f"({_sql(p)})" if isinstance(p, And) else _sql(p) for p in parts)
+
+
+# -- Names of the encoded table ----------------------------------------------------------------------------
+
+ENCODED = "encoded"
+CONDENSED = "condensed"
+PERSON = "person_hash"  # a hash of the privacy unit, if it is not the row
+UNIT = "person_text"  # the privacy unit itself, only while tables must still be joined by it
+CELLS = "cells"  # the cells of a pass that counts by texts
+NAMED_CELLS = "named_cells"  # the same cells with the texts encoded
+ROW_CELLS = "row_cells"  # each row once per subset of a wide pass, with the number of its cell
+DERIVED = "with_derived"  # the encoded table with the columns of a query's own expressions
+
+
+@dataclass
+class Parameters:
+    """The values of one statement, each referred to by its number from 1, as often as needed."""
+
+    values: list[Any] = field(default_factory=list)
+
+    def bind(self, value: Any) -> int:
+        self.values.append(value)
+        return len(self.values)
+
+
+def code_column(schema: Schema, name: str) -> str:
+    return f"code_{column_number(schema, name)}"
+
+
+def units_column(schema: Schema, name: str) -> str:
+    return f"units_{column_number(schema, name)}"
+
+
+def value_column(schema: Schema, name: str) -> str:
+    return f"value_{column_number(schema, name)}"
+
+
+def column_number(schema: Schema, name: str) -> str:
+    """The position of a declared column; for a query's own expression, a hash of its name.
+
+    The hash is not shortened: an analyst who found two expressions with the same hash could have one charged
+    by the other's sensitivity. It is in base 32, because PostgreSQL cuts names after 63 bytes.
+    """
+    if name in schema.columns:
+        return str(list(schema.columns).index(name))
+    return "x" + b32encode(hashlib.sha256(name.encode()).digest()).decode().rstrip("=").lower()

@@ -14,10 +14,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpxplain.errors import BadRequest
-from dpxplain.model.arrays import FloatArray, IntArray
 from dpxplain.model.charge import Entry
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 _MOST_BYTES = 2**30  # sixteen times the cells that one preparation can count
 _LONG = 1000  # numbers or lines; shorter ones are stored as lists, which people can read

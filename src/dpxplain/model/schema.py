@@ -511,6 +511,11 @@ class Schema(Displayed, Declared):
         return self.model_copy(update={"private": {**self.private, **private}}) if private else self
 
     @property
+    def derived(self) -> list[str]:
+        """The declared columns that are expressions over others."""
+        return [name for name, column in self.columns.items() if column.expression is not None]
+
+    @property
     def discovered(self) -> list[str]:
         """The columns whose values were not declared but discovered."""
         return [name for name in self.unknown if name in self.columns]
@@ -634,9 +639,6 @@ def _mistake(error: Any) -> tuple[str, str]:
         return key, unknown_key(Schema, error["loc"])
     message = "is missing" if error["type"] == "missing" else error["msg"].removeprefix("Value error, ")
     return key, message[0].lower() + message[1:]
-
-
-AggregateKind = Literal["count", "sum", "avg"]
 
 
 # -- Joined schemas ----------------------------------------------------------------------------------------

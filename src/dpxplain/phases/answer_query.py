@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 
 from dpxplain.errors import BadRequest
 from dpxplain.explanation.influence import Totals
-from dpxplain.model.arrays import FloatArray
-from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import UNITS_PER_RHO, Charge, Event, Request, Spend, apportion, check_rho
 from dpxplain.model.column import Grid
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.groups import BIN, Groups
+from dpxplain.model.process import cached_property
 from dpxplain.model.query import VARIANCES, Aggregate, Histogram, Query, query_shape
-from dpxplain.model.release import AnswerRelease, AnswersRelease, Noise
+from dpxplain.model.release import AnswerRelease, AnswersRelease, FloatArray, Noise
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.calibration import LARGEST_SCALE
 from dpxplain.privacy.intervals import bin_number
-from dpxplain.privacy.measured_parts import (
+from dpxplain.privacy.mechanisms.noise import add_gaussian
+from dpxplain.privacy.sensitivity import (
     AskedColumn,
     CountPrecision,
     MeasuredBlock,
@@ -39,7 +39,6 @@ from dpxplain.privacy.measured_parts import (
     total_block,
     values_block,
 )
-from dpxplain.privacy.mechanisms.noise import add_gaussian
 
 # -- Shared measurement ------------------------------------------------------------------------------------
 #

@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpxplain.errors import QuestionError
-from dpxplain.model.arrays import FloatArray
 from dpxplain.model.column import Grid
 from dpxplain.model.contrast import Contrast, Ratio, Verdict, judge
 from dpxplain.model.query import VARIANCES, Aggregate, Quantile, Query
-from dpxplain.model.release import AnswerRelease
+from dpxplain.model.release import AnswerRelease, FloatArray
 from dpxplain.model.schema import Schema
 from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.privacy.intervals import (

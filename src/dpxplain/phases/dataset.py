@@ -48,14 +48,13 @@ from dpxplain.explanation.influence import (
     totals,
 )
 from dpxplain.ledger.protocol import DataVersion, DataVersions, Ledger, LedgerView, damage_explained
-from dpxplain.model.arrays import IntArray
-from dpxplain.model.cancellation import Stopped, check_stop
 from dpxplain.model.charge import Budget, Charge, DataState, Ending, Entry, EntryId, HistoryPage, Request
 from dpxplain.model.column import ValueCounts
 from dpxplain.model.confidential import Confidential, ContentDigest
 from dpxplain.model.groups import BIN, AnyGrouped, Groups
+from dpxplain.model.process import Stopped, check_stop
 from dpxplain.model.query import Query, identity
-from dpxplain.model.release import R, R_co, Release, Released
+from dpxplain.model.release import IntArray, R, R_co, Release, Released
 from dpxplain.model.schema import Schema, joined_schema
 from dpxplain.model.schema_fit import FitCounts, FitQuestion
 from dpxplain.phases.concurrency import KeyedLocks, LatestKeys, SizedMemo

@@ -25,14 +25,13 @@ from dpxplain.explanation.distinct import (
 )
 from dpxplain.explanation.family import PredicateFamily
 from dpxplain.explanation.influence import influences, scores
-from dpxplain.model.arrays import FloatArray, IntArray
-from dpxplain.model.cancellation import checking
 from dpxplain.model.charge import LARGEST_RHO, Charge, Request, Spend
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.contrast import Contrast
 from dpxplain.model.hardening import plain, plain_number, plain_numbers
+from dpxplain.model.process import checking
 from dpxplain.model.query import Query, query_shape
-from dpxplain.model.release import ExplanationRelease, Released, ReleasedLine
+from dpxplain.model.release import ExplanationRelease, FloatArray, IntArray, Released, ReleasedLine
 from dpxplain.phases.dataset import OpenDataset, Show, T
 from dpxplain.phases.explain_marginals import MarginalsExplanation, plan_marginals
 from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms, Split
@@ -46,10 +45,16 @@ from dpxplain.privacy.calibration import (
     two_sided_quantile,
 )
 from dpxplain.privacy.mechanisms.noise import NoiseSource
-from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT, OneShotPlan, Selected, select_and_measure
-from dpxplain.privacy.mechanisms.ranking import LOWER_SHARE
+from dpxplain.privacy.mechanisms.ranking import (
+    DEFAULT_SPLIT,
+    LOWER_SHARE,
+    OneShotPlan,
+    Selected,
+    VectorPlan,
+    release_vector,
+    select_and_measure,
+)
 from dpxplain.privacy.mechanisms.samplers import FamilyScores
-from dpxplain.privacy.mechanisms.vector import VectorPlan, release_vector
 from dpxplain.privacy.sensitivity import SCORE_GRID, SCORE_SLACK, family_sensitivity, influence_sensitivity
 
 # -- Scored mechanisms -------------------------------------------------------------------------------------

@@ -35,10 +35,11 @@ from dpxplain.phases.answer_query import measured_grid
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.plan import plain_contrast, plain_k
 from dpxplain.privacy.intervals import check_asked_confidence
-from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT, OneShotPlan
 from dpxplain.privacy.mechanisms.ranking import (
+    DEFAULT_SPLIT,
     LOWER_SHARE,
     POINTS_PER_ROW,
+    OneShotPlan,
     bound_positions,
     search_reach,
     select_by_distance,

@@ -12,14 +12,21 @@ from dpxplain.errors import ExplanationError
 from dpxplain.explanation.distinct import ReleasedCells
 from dpxplain.explanation.family import Conjunctions, PredicateFamily
 from dpxplain.explanation.family_choice import FamilyChoice
-from dpxplain.model.arrays import FloatArray, IntArray
-from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Entry, Request, Spend
 from dpxplain.model.contrast import Contrast, Ratio, judge
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import plain
+from dpxplain.model.process import cached_property
 from dpxplain.model.query import Predicate
-from dpxplain.model.release import ExplanationRelease, FoldedLine, PreparedRelease, Released, ReleasedLine
+from dpxplain.model.release import (
+    ExplanationRelease,
+    FloatArray,
+    FoldedLine,
+    IntArray,
+    PreparedRelease,
+    Released,
+    ReleasedLine,
+)
 from dpxplain.phases.assess import Assessment
 from dpxplain.phases.dataset import OpenDataset, Show, T
 from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms
@@ -27,9 +34,11 @@ from dpxplain.phases.prepare import Preparation, Preparations, StoredPreparation
 from dpxplain.privacy.calibration import normal_quantile
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, NoisyMean
 from dpxplain.privacy.marginals.estimates import Estimates, PreparedGroups, estimate
-from dpxplain.privacy.marginals.forecast import ComparedGroups, MarginalCells, MarginalForecast, predict
 from dpxplain.privacy.marginals.inference import (
+    ComparedGroups,
     Gap,
+    MarginalCells,
+    MarginalForecast,
     RowsOfGroups,
     all_rows,
     combined_gap,
@@ -37,6 +46,7 @@ from dpxplain.privacy.marginals.inference import (
     expected_mean_gap_margin,
     gap_among,
     infer,
+    predict,
     rows_with,
     rows_without,
 )
@@ -227,20 +237,7 @@ class MarginalsExplanation(ExplanationPlan):
             self._unions(),
             choose if terms.distinct else None,
         )
-        lines = tuple(
-            ReleasedLine(
-                predicate=line.predicate,
-                influence=line.influence,
-                influence_interval=line.influence_interval,
-                rank=line.rank,
-                gap_without=line.gap_without,
-                gap_without_interval=line.gap_without_interval,
-                folded=folded.get(line.predicate, ()),
-                share_removed=line.share,
-                share_removed_interval=line.share_interval,
-            )
-            for line in table.lines
-        )
+        lines = tuple(replace(line, folded=folded.get(line.predicate, ())) for line in table.lines)
         return ExplanationRelease(
             rho=prepared.rho,
             mechanism=self.mechanism,

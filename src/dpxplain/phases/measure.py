@@ -17,10 +17,10 @@ import numpy as np
 
 from dpxplain.errors import BadRequest, InternalError
 from dpxplain.ledger.protocol import LedgerView, exhausted_delta
-from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Charge, Event, Request, Spend, check_rho, remainder, spends
 from dpxplain.model.column import DiscoveryRelease
 from dpxplain.model.hardening import did_you_mean, plain_number
+from dpxplain.model.process import cached_property
 from dpxplain.model.release import Released
 from dpxplain.model.schema import Schema
 from dpxplain.model.schema_fit import (
@@ -37,8 +37,7 @@ from dpxplain.model.schema_fit import (
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.calibration import LARGEST_SCALE, gaussian_scale, two_sided_quantile
 from dpxplain.privacy.intervals import Interval, NoisyCount, bin_bounds, pooled_total, share_interval
-from dpxplain.privacy.mechanisms.noise import add_gaussian
-from dpxplain.privacy.mechanisms.threshold import threshold_for, values_above
+from dpxplain.privacy.mechanisms.noise import add_gaussian, threshold_for, values_above
 from dpxplain.privacy.sensitivity import count_sensitivity, fit_sensitivity
 
 _UNITS_SHARE = 0.1  # of ρ; one unit changes its own count by 1, but counts of rows by up to max_rows

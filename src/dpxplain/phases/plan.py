@@ -9,18 +9,17 @@ from typing import Any, Literal
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.family import PredicateFamily
 from dpxplain.explanation.family_choice import FamilyChoice
-from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Request, Spend, check_rho
 from dpxplain.model.contrast import Contrast, Ratio
 from dpxplain.model.hardening import plain, plain_number, plain_numbers
-from dpxplain.model.query import Query
+from dpxplain.model.process import cached_property
+from dpxplain.model.query import AggregateKind, Query
 from dpxplain.model.release import AnswerRelease, ExplanationRelease, Released, ReleasedLine
-from dpxplain.model.schema import AggregateKind, Schema
+from dpxplain.model.schema import Schema
 from dpxplain.phases.assess import Assessment
 from dpxplain.phases.dataset import OpenDataset, Show, T
 from dpxplain.privacy.intervals import check_asked_confidence
-from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
-from dpxplain.privacy.mechanisms.ranking import LOWER_SHARE
+from dpxplain.privacy.mechanisms.ranking import DEFAULT_SPLIT, LOWER_SHARE
 from dpxplain.privacy.sensitivity import Neighbours
 
 LARGEST_LAYOUT = 400_000_000  # groups × predicates; fixed, as running out of memory may tell about data

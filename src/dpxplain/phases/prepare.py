@@ -17,7 +17,6 @@ import numpy as np
 from dpxplain.errors import BadRequest, ExplanationError
 from dpxplain.explanation.family import Conjunctions, Part, PredicateFamily
 from dpxplain.explanation.family_choice import FamilyChoice, eligible_attributes
-from dpxplain.model.arrays import IntArray
 from dpxplain.model.charge import (
     Charge,
     Entry,
@@ -33,12 +32,12 @@ from dpxplain.model.charge import (
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import plain
 from dpxplain.model.query import Query, query_shape
-from dpxplain.model.release import AnswerRelease, PreparedRelease
+from dpxplain.model.release import AnswerRelease, IntArray, PreparedRelease
 from dpxplain.model.schema import Schema
 from dpxplain.phases.answer_query import measured_grid, measured_sums
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.calibration import LARGEST_SCALE, gaussian_scale
-from dpxplain.privacy.marginals.forecast import split_rho
+from dpxplain.privacy.marginals.inference import split_rho
 from dpxplain.privacy.mechanisms.noise import add_gaussian
 from dpxplain.privacy.sensitivity import count_sensitivity, mean_sum_sensitivity, sum_sensitivity
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpxplain.errors import BadRequest
-from dpxplain.model.arrays import FloatArray
 from dpxplain.model.query import VarianceKind
+from dpxplain.model.release import FloatArray
 from dpxplain.privacy.calibration import (
     gaussian_scale,
     normal_cdfs,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpxplain.model.arrays import FloatArray
+from dpxplain.model.release import FloatArray
 from dpxplain.privacy.calibration import normal_cdfs
 from dpxplain.privacy.intervals import (
     Interval,

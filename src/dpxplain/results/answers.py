@@ -17,7 +17,7 @@ from dpxplain.model.charge import Budget, Request, Spend
 from dpxplain.model.column import DomainValue
 from dpxplain.model.contrast import Contrast, judge
 from dpxplain.model.display import Charted, Finding, Record
-from dpxplain.model.expression import aggregates_of, formula_text, renumbered
+from dpxplain.model.expression import aggregates_of, formula_text, quoted_name, renumbered
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.query import VARIANCES, Aggregate, Output, Query, Statement
@@ -28,8 +28,8 @@ from dpxplain.phases.assess import Assessment
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_marginals import TYPICAL_ROWS
 from dpxplain.phases.measure import read_quality
-from dpxplain.privacy.formula_intervals import DEFAULT_FORMULA_METHOD
-from dpxplain.privacy.formula_intervals import METHODS as FORMULA_METHODS
+from dpxplain.privacy.formulas import DEFAULT_FORMULA_METHOD
+from dpxplain.privacy.formulas import METHODS as FORMULA_METHODS
 from dpxplain.privacy.intervals import DEFAULT_METHOD, METHODS, Interval
 from dpxplain.results.answer import Answer
 from dpxplain.results.asked_question import query_request
@@ -47,7 +47,7 @@ from dpxplain.results.combination import FormulaValues, arrangement, finite, rou
 from dpxplain.results.preview import PlannedPreparation, Price, QueriesPreview, QueryPreview
 from dpxplain.results.question import Question, RatioQuestion
 from dpxplain.results.released_answer import AnswerRow, plain_value
-from dpxplain.sql.parse import parse, quoted_name
+from dpxplain.sql.parse import parse
 from dpxplain.sql.source import refuse_where
 from dpxplain.words import numbers
 from dpxplain.words.declarations import shaped_by

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import html
 import math
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -16,11 +15,11 @@ from numbers import Real
 from typing import Any, ClassVar, NoReturn, Protocol
 
 from dpxplain.errors import BadRequest
-from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Entry, EntryId
 from dpxplain.model.contrast import Verdict, judge
 from dpxplain.model.expression import (
     ATOM,
+    COMPARE,
     ArithmeticOperator,
     Compared,
     ComparisonOperator,
@@ -37,12 +36,23 @@ from dpxplain.model.expression import (
     operation_text,
 )
 from dpxplain.model.groups import Groups
+from dpxplain.model.process import cached_property
 from dpxplain.model.query import VARIANCES, Query, Statement
 from dpxplain.model.release import AnswerRelease, Noise
 from dpxplain.model.schema import Schema
 from dpxplain.phases.assess import group_estimates, noisy_mean
-from dpxplain.privacy.formula_intervals import DEFAULT_FORMULA_METHOD, check_method, estimate, interval
-from dpxplain.privacy.formulas import Atom, NoisyFormula, NoisyImage, NoisyPart, NoisyValue, leaves
+from dpxplain.privacy.formulas import (
+    DEFAULT_FORMULA_METHOD,
+    Atom,
+    NoisyFormula,
+    NoisyImage,
+    NoisyPart,
+    NoisyValue,
+    check_method,
+    estimate,
+    interval,
+    leaves,
+)
 from dpxplain.privacy.intervals import Interval, Loadings, check_asked_confidence
 from dpxplain.words import numbers
 from dpxplain.words.declarations import shaped_by
@@ -489,14 +499,6 @@ def arrangement(statement: Statement, parts: Sequence[AggregateAnswer], having: 
 # HAVING compares noisy values. It also reports the groups for which privacy noise may have decided the
 # outcome.
 
-_COMPARISONS: dict[ComparisonOperator, Callable[[float, float], bool]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 _LISTED = 8  # groups named in a sentence
 # A value's estimate and interval, for one group.
 Valued = Callable[[OutputFormula, int], tuple[float, Interval]]
@@ -602,7 +604,7 @@ def _compare(
 
 
 def _holds(value: float, comparison: ComparisonOperator, constant: float) -> bool:
-    return bool(_COMPARISONS[comparison](value, constant))
+    return bool(COMPARE[comparison](value, constant))
 
 
 def _is_certain(low: float, high: float, comparison: ComparisonOperator, constant: float) -> bool:

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 from dpxplain.errors import DPXPlainError, ExplanationError
 from dpxplain.explanation.custom import CustomInfluence
 from dpxplain.explanation.family import PredicateFamily
-from dpxplain.model.cancellation import checking
 from dpxplain.model.charge import Request, Spend, rho_of_units, spend_units
 from dpxplain.model.contrast import Verdict
 from dpxplain.model.display import Charted, Displayed, Finding, Record, Tabular, check_report_name, renderer
 from dpxplain.model.hardening import Frozen
+from dpxplain.model.process import checking
 from dpxplain.model.query import FilterPredicate, Predicate, filter_columns
 from dpxplain.model.release import ExplanationRelease, FoldedLine, PreparedRelease, Released, ReleasedLine
 from dpxplain.phases.dataset import Lookup, OpenDataset

@@ -16,9 +16,8 @@ import numpy as np
 from dpxplain.errors import BadRequest
 from dpxplain.model.charge import Request, Spend
 from dpxplain.model.column import Column, DiscoveredValue, DiscoveryRelease, edge_text
-from dpxplain.model.display import Displayed, Record, Tabular
+from dpxplain.model.display import Displayed, Record, Tabular, public
 from dpxplain.model.hardening import Frozen, plain_number
-from dpxplain.model.public import public
 from dpxplain.model.release import Released
 from dpxplain.model.schema import Schema
 from dpxplain.model.schema_fit import QualityRelease, TuningRelease, declares_null, tuned_pairs

@@ -12,10 +12,10 @@ from dpxplain.explanation.custom import CustomInfluence
 from dpxplain.explanation.distinct import is_folded_by_default
 from dpxplain.explanation.family import PredicateFamily
 from dpxplain.explanation.family_choice import FamilyChoice, Predicates, eligible_attributes
-from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Spend
 from dpxplain.model.contrast import Contrast, Ratio
 from dpxplain.model.hardening import plain, plain_number
+from dpxplain.model.process import cached_property
 from dpxplain.phases.assess import assess_ratio, known_divisor, linear_question
 from dpxplain.phases.dataset import Lookup, OpenDataset
 from dpxplain.phases.explain import PrecisionGoal, best_split, may_be_prepared, plan_explanation, plan_for
@@ -30,8 +30,7 @@ from dpxplain.phases.plan import (
 )
 from dpxplain.phases.prepare import Preparations, StoredPreparation
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_asked_confidence
-from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
-from dpxplain.privacy.mechanisms.ranking import LOWER_SHARE
+from dpxplain.privacy.mechanisms.ranking import DEFAULT_SPLIT, LOWER_SHARE
 from dpxplain.results.asked_question import AskedQuestion, explain_request, prepare_request
 from dpxplain.results.base import (
     USUAL_EXPLANATION,

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Protocol, Self
 
 from dpxplain.errors import ExplanationError
-from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Spend
 from dpxplain.model.column import DomainValue, label
 from dpxplain.model.contrast import Contrast
 from dpxplain.model.display import Charted, Finding, Record
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import Frozen
+from dpxplain.model.process import cached_property
 from dpxplain.model.query import Query, Statement
 from dpxplain.model.release import AnswerRelease, Released
 from dpxplain.model.schema import Schema

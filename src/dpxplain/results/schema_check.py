@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dpxplain.model.column import Column, at_position, label, position
-from dpxplain.model.display import Displayed, Record, Tabular
-from dpxplain.model.public import public, public_fields
+from dpxplain.model.display import Displayed, Record, Tabular, public, public_fields
 from dpxplain.model.schema import Privacy, Schema
 from dpxplain.model.schema_fit import ColumnFigures, NumberFigures, SourceFigures, UnitCandidate
 from dpxplain.words.numbers import number

@@ -23,8 +23,8 @@ from dpxplain.ledger.address import (
     configured_ledger,
     find_ledger,
 )
-from dpxplain.model.caching import check_size
 from dpxplain.model.hardening import unknown_key
+from dpxplain.model.process import check_size
 from dpxplain.model.schema import holds_password, is_database
 
 DEFAULT_PORT = 8765

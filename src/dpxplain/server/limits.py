@@ -15,9 +15,9 @@ from dpxplain.errors import DPXPlainError, ExplanationError, QueryRefused, Quest
 from dpxplain.explanation.family import PredicateFamily
 from dpxplain.explanation.influence import cover
 from dpxplain.ledger.single_flight import Failures
-from dpxplain.model.caching import bytes_of
 from dpxplain.model.charge import Ending
 from dpxplain.model.groups import Groups
+from dpxplain.model.process import bytes_of
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 from dpxplain.privacy.intervals import DEFAULT_METHOD, RESAMPLES

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpxplain.errors import BadRequest, LedgerBehind, LedgerUnavailable
 from dpxplain.ledger.protocol import LOCAL_OWNER, Job
-from dpxplain.model.cancellation import Stop, Stopped, stoppable
 from dpxplain.model.charge import Ending
+from dpxplain.model.process import Stop, Stopped, stoppable
 from dpxplain.server.problems import (
     LOG,
     Problem,

@@ -20,8 +20,8 @@ from dpxplain.ledger.ledger import BudgetRequest, DayOfUse
 from dpxplain.ledger.protocol import Allowance, AuditRecord, Job, Share, Token
 from dpxplain.model.charge import LARGEST_RHO, Budget
 from dpxplain.model.column import Bin, Column, DomainValue, label
+from dpxplain.model.display import as_json, public
 from dpxplain.model.expression import sql_literal, sql_name
-from dpxplain.model.public import as_json, public
 from dpxplain.model.schema import Schema
 from dpxplain.phases.explain_marginals import TYPICAL_ROWS
 from dpxplain.privacy.accounting import epsilon

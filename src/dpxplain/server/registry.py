@@ -35,8 +35,8 @@ from dpxplain.engines.opening import (
     database_identities,
     is_listed,
     source_figures,
+    with_public_tables,
 )
-from dpxplain.engines.public_tables import with_public_tables
 from dpxplain.engines.source_kinds import find_files
 from dpxplain.engines.source_state import FileSource
 from dpxplain.errors import (

@@ -19,8 +19,7 @@ from dpxplain.model.schema import Schema
 from dpxplain.phases.explain import PrecisionGoal
 from dpxplain.phases.plan import ExplanationOptions
 from dpxplain.privacy.intervals import DEFAULT_METHOD
-from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
-from dpxplain.privacy.mechanisms.ranking import LOWER_SHARE
+from dpxplain.privacy.mechanisms.ranking import DEFAULT_SPLIT, LOWER_SHARE
 from dpxplain.render.charts import answer_chart, answers_chart, chart, influence_chart
 from dpxplain.render.snippets import CodePlace
 from dpxplain.results.answer import Answer

@@ -19,10 +19,10 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpxplain.errors import QueryRefused
-from dpxplain.model.column import Column, DomainValue, label, midnight, read_dates
-from dpxplain.model.expression import sql_literal
+from dpxplain.model.column import Bin, Column, DomainValue, midnight, read_dates
+from dpxplain.model.expression import ComparisonOperator, sql_literal
 from dpxplain.model.hardening import similar
-from dpxplain.model.query import Literal_, Operator
+from dpxplain.model.query import Literal_
 from dpxplain.model.schema import Schema
 from dpxplain.sql.source import (
     AGGREGATE_WORDS,
@@ -423,7 +423,7 @@ class Scope:
             raise self.refuse(problem, remedy, node)
         return name
 
-    def literal(self, column: str, operator: Operator, node: exp.Expr) -> Literal_:
+    def literal(self, column: str, operator: ComparisonOperator, node: exp.Expr) -> Literal_:
         """The literal in the form of the column's values, or a refusal if it cannot equal any."""
         declaration = self.schema.column(column)
         if declaration.is_temporal:
@@ -455,7 +455,7 @@ class Scope:
         raise self.refuse(problem, suggest(str(value), texts, otherwise=listing(plain_values)), node)
 
     def _labelled(
-        self, column: str, operator: Operator, values: Sequence[DomainValue], node: exp.Expr
+        self, column: str, operator: ComparisonOperator, values: Sequence[DomainValue], node: exp.Expr
     ) -> Literal_:
         """The value that a label stands for, or a refusal if it stands for NULL or for several values."""
         value = values[0]
@@ -468,7 +468,9 @@ class Scope:
         assert isinstance(value, str | int | bool)  # bins and dates were handled before
         return value
 
-    def _moment_literal(self, column: str, declared: Column, operator: Operator, node: exp.Expr) -> date:
+    def _moment_literal(
+        self, column: str, declared: Column, operator: ComparisonOperator, node: exp.Expr
+    ) -> date:
         """A date or timestamp in the form of the column's values."""
         inner = node.this if isinstance(node, exp.Cast) else node
         text = str(inner.this) if isinstance(inner, exp.Literal) and inner.args.get("is_string") else ""
@@ -559,9 +561,8 @@ def listing(values: Iterable[str | int | bool]) -> str:
 
 
 def _sql(value: DomainValue) -> str:
-    if isinstance(value, bool):
-        return str(value).upper()
-    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else label(value)
+    assert not isinstance(value, Bin)
+    return "NULL" if value is None else sql_literal(value)
 
 
 def _first_few(texts: list[str]) -> str:

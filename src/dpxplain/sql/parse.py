@@ -16,7 +16,7 @@ from typing import TypeVar
 from sqlglot import exp
 
 from dpxplain.errors import QueryRefused
-from dpxplain.model.expression import OutputFormula, formula_text
+from dpxplain.model.expression import OutputFormula, formula_text, quoted_name
 from dpxplain.model.hardening import plain
 from dpxplain.model.query import (
     Aggregate,
@@ -109,11 +109,6 @@ def _check_expressions(queries: Sequence[Query], scope: Scope) -> None:
             f"The statement has {len(computed):,} computed columns; the limit is {MOST_EXPRESSIONS}.",
             "Compare columns with constants, or ask in several queries.",
         )
-
-
-def quoted_name(name: str) -> str:
-    """A name as SQL quotes it."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def parse_condition(text: str, schema: Schema) -> Filter:

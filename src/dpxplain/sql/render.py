@@ -10,16 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from fractions import Fraction
-from operator import ge, gt, le, lt
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sqlglot import exp
 
-from dpxplain.model.column import comparable, position
+from dpxplain.model.column import as_number, comparable
+from dpxplain.model.expression import COMPARE
 from dpxplain.model.groups import cell_number, cell_starts
 from dpxplain.model.query import (
+    CONDENSED,
+    DERIVED,
+    ENCODED,
+    PERSON,
     VARIANCES,
     And,
     Comparison,
@@ -30,22 +33,16 @@ from dpxplain.model.query import (
     Membership,
     Not,
     Or,
-    Query,
-    filter_columns,
-)
-from dpxplain.model.schema import Schema
-from dpxplain.sql.admit import Scope
-from dpxplain.sql.encoded_names import (
-    CONDENSED,
-    DERIVED,
-    ENCODED,
-    PERSON,
     Parameters,
+    Query,
     code_column,
     column_number,
+    filter_columns,
     units_column,
     value_column,
 )
+from dpxplain.model.schema import Schema
+from dpxplain.sql.admit import Scope
 from dpxplain.sql.join import inline
 from dpxplain.sql.source import DIALECT, grow, read
 
@@ -54,21 +51,12 @@ from dpxplain.sql.source import DIALECT, grow, read
 T = TypeVar("T")
 
 _OPERATORS: dict[str, type[exp.Binary]] = {
-    "=": exp.EQ,
-    "<>": exp.NEQ,
-    "<": exp.LT,
-    "<=": exp.LTE,
-    ">": exp.GT,
-    ">=": exp.GTE,
-}
-
-
+    "=": exp.EQ, "<>": exp.NEQ, "<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE,
+}  # fmt: skip
 _ADDED = ("count", "total")  # the outputs of a grouped SELECT that are not keys
 
 _FEW_SETS = 32  # for 40 columns, GROUPING SETS take Spark three times as long as numbered cells
 _MOST_CELL_NUMBERS = 2**31 - 1  # the largest 32-bit integer
-
-_ORDERINGS: dict[str, Callable[[Any, Any], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 def expressions(query: Query, schema: Schema) -> list[str]:
@@ -402,13 +390,13 @@ class _Conditions:
             return self._compare_units(name, operator, value)
         if column.is_numeric:
             encoded: exp.Condition = exp.column(value_column(self.schema, name))
-            return _OPERATORS[operator](this=encoded, expression=self._bind(_number_of(value)))
+            return _OPERATORS[operator](this=encoded, expression=self._bind(as_number(value)))
         domain = self.schema.domain(name)
         if operator in ("=", "<>"):
             encoded = _declared_or_null(self.schema, name)
             return _OPERATORS[operator](this=encoded, expression=self._bind(domain.index(value) + 1))
         matching = [
-            v for v in domain if v is not None and _ORDERINGS[operator](comparable(v), comparable(value))
+            v for v in domain if v is not None and COMPARE[operator](comparable(v), comparable(value))
         ]
         # An ordered comparison of whole-number categories becomes the set of declared values that it admits.
         tests = [
@@ -431,11 +419,6 @@ class _Conditions:
             below = above = self.schema.column(name).grid.low
         threshold = below if operator in ("<=", ">") else above
         return _OPERATORS[operator](this=units, expression=self._bind(_within_64_bits(threshold)))
-
-
-def _number_of(value: Literal_) -> float:
-    """The literal as a number in the encoded column's terms."""
-    return position(value) if isinstance(value, date) else float(value)
 
 
 def _within_64_bits(threshold: int) -> int:

@@ -15,10 +15,10 @@ from typing_extensions import TypedDict  # pydantic reads the standard one from 
 
 from dpxplain.curator import TruthColumns
 from dpxplain.explanation.family_choice import NO_ATTRIBUTE, eligible_attributes
-from dpxplain.model.cancellation import checking
 from dpxplain.model.charge import Budget, EntryId, Spend
 from dpxplain.model.column import label
 from dpxplain.model.display import Finding
+from dpxplain.model.process import checking
 from dpxplain.model.query import Statement
 from dpxplain.privacy.intervals import Interval
 from dpxplain.render import views_results

@@ -15,8 +15,7 @@ from typing_extensions import TypedDict  # pydantic reads the standard one from 
 
 from dpxplain.model.charge import Budget, Entry, EntryId, HistoryPage, Spend
 from dpxplain.model.column import Bin, DiscoveredValue, comparable, label
-from dpxplain.model.display import Finding
-from dpxplain.model.public import PUBLIC, public
+from dpxplain.model.display import PUBLIC, Finding, public
 from dpxplain.model.query import And, Comparison, Filter, IsNull, Membership, Or, Statement, filter_columns
 from dpxplain.model.schema import Schema
 from dpxplain.privacy.accounting import epsilons

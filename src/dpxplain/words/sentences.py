@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from dpxplain.model.charge import Entry
 from dpxplain.model.column import Bin, edge_text, label
 from dpxplain.model.contrast import Contrast, Ratio, Verdict
+from dpxplain.model.expression import ComparisonOperator
 from dpxplain.model.groups import ALL_ROWS, Groups
 from dpxplain.model.query import (
     Aggregate,
@@ -24,7 +25,6 @@ from dpxplain.model.query import (
     Literal_,
     Membership,
     Not,
-    Operator,
     Or,
     Output,
     Predicate,
@@ -224,7 +224,7 @@ def group_name(groups: Groups, index: int, schema: Schema) -> str:
 # -- Filters -----------------------------------------------------------------------------------------------
 
 _LISTED = 6  # values of a condition that are named
-_VERBS: dict[Operator, str] = {
+_VERBS: dict[ComparisonOperator, str] = {
     "=": "is",
     "<>": "is not",
     "<": "is below",

@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from dpxplain.model.arrays import BoolArray, FloatArray, IntArray
+from dpxplain.model.release import BoolArray, FloatArray, IntArray
 from dpxplain.privacy.calibration import normal_quantile
 
 # -- Estimates ---------------------------------------------------------------------------------------------

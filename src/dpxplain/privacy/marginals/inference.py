@@ -1,4 +1,5 @@
-"""Answers to a question from released marginals: influences, ranks, gaps, shares removed, and stories.
+"""Answers to a question from released marginals: influences, ranks, gaps, shares removed and stories; and how
+precise they will be, before marginals are released.
 
 Post-processing, at no cost in privacy (docs/specification.md, marginals). Proofs of the intervals:
 docs/proofs/marginals.md; their measured coverage: docs/marginal-coverage.md.
@@ -14,8 +15,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpxplain.model.arrays import BoolArray, FloatArray, IntArray
-from dpxplain.privacy.calibration import normal_quantile
+from dpxplain.model.release import BoolArray, FloatArray, IntArray, ReleasedLine
+from dpxplain.privacy.calibration import gaussian_scale, normal_quantile
 from dpxplain.privacy.intervals import (
     DEFAULT_METHOD,
     Interval,
@@ -29,6 +30,7 @@ from dpxplain.privacy.marginals.estimates import (
     CellEstimates,
     Ends,
     Estimates,
+    Kind,
     PreparedGroups,
     UnionOfCells,
     boxes,
@@ -59,35 +61,12 @@ CLEARANCE = 2.0
 
 
 @dataclass(frozen=True)
-class MarginalLine:
-    """One predicate of the table; `predicate` is its position in the family."""
-
-    predicate: int
-    influence: float
-    influence_interval: Interval
-    rank: tuple[int, int]
-    gap_without: float
-    gap_without_interval: Interval
-    share: float | None  # the part of the gap that goes away without its rows; None where the gap may be 0
-    share_interval: Interval | None
-    trusted: bool  # first-order interval; otherwise the provable one from boxes
-
-
-@dataclass(frozen=True)
 class ExplainedMarginals:
     """The k predicates with the largest estimated influence, in that order, and the gap they explain."""
 
-    lines: tuple[MarginalLine, ...]
+    lines: tuple[ReleasedLine, ...]
     gap: float  # Σ w·value from Phase 1 and marginals together
     gap_interval: Interval
-    at_least: float
-    confidence: float
-    family_size: int
-
-    @property
-    def lead(self) -> float:
-        """How far the gap lies above the constant of the question."""
-        return self.gap - self.at_least
 
 
 @dataclass(frozen=True)
@@ -138,25 +117,22 @@ def infer(
     """
     inference = infer_arrays(groups, weights, confidence, k, predicates, choose, at_least)
     lines = tuple(
-        MarginalLine(
+        ReleasedLine(
             predicate=int(p),
             influence=float(inference.influence[p]),
             influence_interval=(float(inference.influence_low[p]), float(inference.influence_high[p])),
             rank=(int(inference.rank_low[i]), int(inference.rank_high[i])),
             gap_without=float(inference.without[i]),
             gap_without_interval=(float(inference.without_low[i]), float(inference.without_high[i])),
-            share=float(inference.share[i]) if math.isfinite(inference.share[i]) else None,
-            share_interval=(float(inference.share_low[i]), float(inference.share_high[i]))
-            if math.isfinite(inference.share[i])
+            share_removed=float(inference.share[i]) if is_known else None,
+            share_removed_interval=(float(inference.share_low[i]), float(inference.share_high[i]))
+            if is_known
             else None,
-            trusted=bool(inference.trusted[p]),
         )
-        for i, p in enumerate(inference.selected)
+        for i, (p, is_known) in enumerate(zip(inference.selected, np.isfinite(inference.share), strict=True))
     )
     gap = (float(inference.gap_low), float(inference.gap_high))
-    return ExplainedMarginals(
-        lines, float(inference.gap), gap, at_least, confidence, len(inference.influence)
-    )
+    return ExplainedMarginals(lines, float(inference.gap), gap)
 
 
 def combined_gap(
@@ -374,10 +350,8 @@ def _agreeing_shares(
     share = np.where(known, 1.0 - without[0] / np.where(known, gap[0], 1.0), np.nan)
     low, high = np.fmin(ends[0], share), np.fmax(ends[1], share)
     none_left = (without[1] <= 0.0) & (without[2] >= 0.0)
-    low, high = (
-        np.where(none_left, np.minimum(low, 1.0), low),
-        np.where(none_left, np.maximum(high, 1.0), high),
-    )
+    low = np.where(none_left, np.minimum(low, 1.0), low)
+    high = np.where(none_left, np.maximum(high, 1.0), high)
     return share, np.where(known, low, -np.inf), np.where(known, high, np.inf)
 
 
@@ -529,13 +503,7 @@ class _Part:
         """The estimates moved by pace · Σ · by."""
         shift = pace * self.total_variance * (by.total + self.share * by.cell)
         own = pace * self.own_variance * by.cell
-        return _Part(
-            self.total + shift,
-            self.cell + self.share * shift + own,
-            self.total_variance,
-            self.share,
-            self.own_variance,
-        )
+        return replace(self, total=self.total + shift, cell=self.cell + self.share * shift + own)
 
     def covariance(self, left: _By, right: _By) -> FloatArray:
         load = (left.total + self.share * left.cell) * (right.total + self.share * right.cell)
@@ -636,30 +604,21 @@ class Gap:
 
 
 def all_rows(e: Estimates) -> RowsOfGroups:
-    if e.total is None:
-        return RowsOfGroups(e.count.total, e.count.total_scale)
-    return RowsOfGroups(e.count.total, e.count.total_scale, e.total.total, e.total.total_scale)
+    return _rows(e, lambda part: (part.total, part.total_scale))
 
 
 def rows_with(e: Estimates, predicate: int) -> RowsOfGroups:
-    scale = float(e.count.cell_scale[predicate])
-    if e.total is None:
-        return RowsOfGroups(e.count.cell[:, predicate], scale)
-    own = e.total
-    return RowsOfGroups(
-        e.count.cell[:, predicate], scale, own.cell[:, predicate], float(own.cell_scale[predicate])
-    )
+    return _rows(e, lambda part: (part.cell[:, predicate], float(part.cell_scale[predicate])))
 
 
 def rows_without(e: Estimates, predicate: int) -> RowsOfGroups:
     """All other rows of the groups, from estimates of one level, whose noises are not independent."""
-    scale = float(e.count.rest_scale[predicate])
-    if e.total is None:
-        return RowsOfGroups(e.count.rest[:, predicate], scale)
-    own = e.total
-    return RowsOfGroups(
-        e.count.rest[:, predicate], scale, own.rest[:, predicate], float(own.rest_scale[predicate])
-    )
+    return _rows(e, lambda part: (part.rest[:, predicate], float(part.rest_scale[predicate])))
+
+
+def _rows(e: Estimates, values: Callable[[CellEstimates], tuple[FloatArray, float]]) -> RowsOfGroups:
+    """The `values` of the counts and of the sums, each with the scale of its noise."""
+    return RowsOfGroups(*values(e.count), *(() if e.total is None else values(e.total)))
 
 
 def estimated_influences(
@@ -694,3 +653,145 @@ def expected_mean_gap_margin(weights: FloatArray, group: NoisyMean, failure: flo
     means = NoisyMeans.of([group] * len(weights))
     _, low, high = weighted_means(means, weights, failure / _MEANS_FAIL_MORE_OFTEN)
     return float(high - low) / 2.0
+
+
+# -- Forecast ----------------------------------------------------------------------------------------------
+#
+# The split of ρ over counts and sums, the noise scales that follow, and the margins to expect, from public
+# quantities only (docs/proofs/marginals.md, sections 1 and 8).
+
+# SUM: counts only enter through m/(M + 1), multiplied by what one predicate removes per row of the largest
+# group, typically a quarter of A or less. AVG without Phase-1 means: a centred mean of R/3.
+_SUM_COUNT_SHARE = 0.2
+_AVG_COUNT_SHARE = 0.4
+
+
+def split_rho(kind: Kind, centred_means: Sequence[float] | None = None, half_width: float = 1.0) -> float:
+    """The share of ρ for counts; the rest goes to sums.
+
+    An AVG influence has variance σ_U² + v²·σ_a² up to a factor, v being the centred mean that remains. With
+    v in units of R/2 (`half_width`) the best share is v/(1 + v). `centred_means` may come from Phase 1.
+
+    >>> split_rho("count"), split_rho("sum"), round(split_rho("avg", [-0.05, -0.45], 0.5), 2)
+    (1.0, 0.2, 0.39)
+    """
+    if kind == "count":
+        return 1.0
+    if kind == "sum":
+        return _SUM_COUNT_SHARE
+    if centred_means is None or not len(centred_means) or half_width <= 0.0:
+        return _AVG_COUNT_SHARE
+    typical = float(np.sqrt(np.mean(np.square(centred_means)))) / half_width
+    share = typical / (1.0 + typical)
+    return min(max(share, 0.2), 0.5)  # a mean is never beyond its bounds; and counts are always needed
+
+
+@dataclass(frozen=True)
+class MarginalCells:
+    """What is measured in each cell: its count and, except for COUNT, its sum within two bounds."""
+
+    kind: Kind
+    low: float
+    high: float
+    overlap: int  # cells that one row is in
+    max_rows: int = 1  # of one privacy unit, which moves cells that many times as far
+
+    def scales(self, rho: float, count_share: float) -> tuple[float, float | None]:
+        """σ of every cell's count and sum: one row moves `overlap` cells, each by 1 and by at most Δ_U.
+
+        >>> MarginalCells("count", 0, 1, 8).scales(1.0, 1.0)
+        (2.0, None)
+        >>> MarginalCells("avg", 0, 2, 8).scales(2.0, 0.5)
+        (2.0, 2.0)
+        """
+        moved = self.max_rows * math.sqrt(self.overlap)
+        rows = gaussian_scale(moved, rho * count_share)
+        if self.kind == "count":
+            return rows, None
+        largest = self.half_width if self.kind == "avg" else max(abs(self.low), abs(self.high))
+        return rows, gaussian_scale(moved * largest, rho * (1.0 - count_share))
+
+    @property
+    def half_width(self) -> float:
+        return (self.high - self.low) / 2.0
+
+
+@dataclass(frozen=True)
+class ComparedGroups:
+    """What Phase 1 released about the groups that a question compares."""
+
+    counts: ArrayLike | None = None  # None for SUM, whose answers release no counts
+    weights: Sequence[float] | None = None  # all 1 or −1 unless given
+    centred_means: Sequence[float] | None = None  # around the middle of the bounds; R/3 unless given
+    count_scale: float = 0.0
+    total_scale: float = 0.0
+
+
+@dataclass(frozen=True)
+class MarginalForecast:
+    """Expected half-widths for a predicate of few rows; they differ somewhat for predicates of many rows."""
+
+    influence_margin: float
+    rank_margin: float  # influences further apart than this are ranked with confidence
+    gap_margin: float  # of the gap without a predicate's rows
+    change_margin: float  # of the gap's change when they are left out: a smaller change is not clear
+    count_scale: float
+    total_scale: float | None
+    trusted: bool  # False: a group is so small that the intervals will be the wide provable ones
+
+
+def predict(
+    cells: MarginalCells,
+    groups: ComparedGroups,
+    *,
+    family_size: int,
+    rho: float,
+    confidence: float,
+    count_share: float,
+) -> MarginalForecast:
+    """Margins of a release with the given ρ, for a question on groups of the given released sizes.
+
+    Without counts m/(M + 1) is taken as 1, its upper limit. The scales of Phase 1 matter for the gap only,
+    whose totals carry that noise.
+
+    >>> means = [-0.05, -0.45]
+    >>> share = split_rho("avg", means, 0.5)
+    >>> cells, groups = MarginalCells("avg", 0, 1, 8), ComparedGroups([22379, 16117], centred_means=means)
+    >>> f = predict(cells, groups, family_size=103, rho=0.02, confidence=0.95, count_share=share)
+    >>> round(f.influence_margin), round(f.rank_margin), round(f.gap_margin, 4), f.trusted
+    (53, 95, 0.0033, True)
+    >>> round(f.change_margin, 4)
+    0.0033
+    """
+    level, means = check_confidence(confidence), groups.centred_means
+    counts = None if groups.counts is None else np.maximum(np.asarray(groups.counts, dtype=np.float64), 1.0)
+    number = 2 if counts is None else len(counts)
+    w = np.ones(number) if groups.weights is None else np.asarray(groups.weights, dtype=np.float64)
+    half = cells.half_width
+    rows, sums = cells.scales(rho, count_share)
+    z = simultaneous_quantile(1.0 - SMOOTH_SHARE * (1.0 - level), family_size)
+    z_pair = simultaneous_quantile(1.0 - SMOOTH_SHARE * (1.0 - level), family_size * (family_size + 1) // 2)
+    smallest, largest = (1.0, 0.0) if counts is None else (counts.min(), counts.max())
+    if cells.kind == "avg":
+        assert sums is not None
+        assert counts is not None, "AVG releases its counts in Phase 1"
+        mean = np.full(number, 2 * half / 3) if means is None else np.asarray(means)
+        own = np.hypot(sums, mean * rows) / counts
+        first = np.hypot(groups.total_scale, mean * groups.count_scale) / counts
+        change = z * math.hypot(*(w * own))
+        spread = smallest * math.hypot(*(w * own))
+        without = math.hypot(*(w * own), *(w * first))
+    else:
+        noise, first_noise = (rows, groups.count_scale) if sums is None else (sums, groups.total_scale)
+        without = math.hypot(*w) * math.hypot(noise, first_noise)
+        change = simultaneous_quantile(level, family_size) * math.hypot(*w) * noise
+        spread = math.hypot(*w) * noise * (smallest / (largest + 1.0))
+    return MarginalForecast(
+        influence_margin=z * spread,
+        rank_margin=z_pair * math.sqrt(2.0) * spread,
+        gap_margin=simultaneous_quantile(level, family_size) * without,
+        change_margin=change,
+        count_scale=rows,
+        total_scale=sums,
+        trusted=bool(counts is None or smallest > CLEARANCE * z * rows),
+    )

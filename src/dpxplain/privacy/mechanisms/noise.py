@@ -1,4 +1,6 @@
-"""Draws noise for releases: sources of randomness, the check of what a draw costs, and Gaussian noise."""
+"""Draws noise for releases: sources of randomness, the check of what a draw costs, Gaussian noise, and the
+release of values whose noisy counts exceed a threshold.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +8,19 @@ import math
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.errors import InternalError
-from dpxplain.model.cancellation import check_stop
+from dpxplain.model.column import ValueCounts
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.model.hardening import insist_on_numbers
+from dpxplain.model.process import check_stop
 from dpxplain.model.schema import NoiseKind
-from dpxplain.privacy.calibration import LARGEST_SCALE, gaussian_scale
+from dpxplain.privacy.calibration import LARGEST_SCALE, gaussian_scale, normal_quantile
 from dpxplain.privacy.mechanisms.samplers import (
     FamilyScores,
     Words,
@@ -131,6 +135,18 @@ def private_noise(kind: NoiseKind) -> NoiseSource:
 # -- Authorised draws --------------------------------------------------------------------------------------
 
 
+# OpenDP is imported where a measurement is built, because it loads slower than most commands run. It is not
+# opendp.prelude, which would import polars, sklearn and more.
+
+
+@cache
+def enable_opendp() -> None:
+    """Lets OpenDP build measurements, which it counts among its contributed features."""
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+
+
 def draw_gaussian(noise: NoiseSource, measurement: Any, values: Values, scale: float) -> Values:
     """Values plus noise, added piece by piece, so that a request can be stopped in between.
 
@@ -205,8 +221,79 @@ def add_gaussian(
 
 def gaussian_measurement(scale: float) -> Any:
     """OpenDP's discrete Gaussian on vectors of 64-bit integers, costed by their L2 distance."""
+    from opendp import domains, measurements, metrics
 
-    from dpxplain.privacy.mechanisms.opendp_parts import domains, measurements, metrics
-
+    enable_opendp()
     space = domains.vector_domain(domains.atom_domain(T="i64")), metrics.l2_distance(T="f64")
     return measurements.make_gaussian(*space, scale=scale)
+
+
+# -- Values above a threshold ------------------------------------------------------------------------------
+#
+# For values of an unknown domain: δ-approximate ρ-zCDP. A value that only one privacy unit has is released
+# with a probability of at most δ, because its noisy count must exceed the threshold. docs/proofs/discovery.md
+# has the proof.
+
+_MOST_STEPS = 64  # the most that rounding may raise the threshold by
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """The noise of the counts, and the number that a noisy count must exceed."""
+
+    scale: float
+    least: int
+
+
+@dataclass(frozen=True)
+class ValuesAboveThreshold:
+    """The values above the threshold, in order, and their noisy counts."""
+
+    values: tuple[str, ...]
+    counts: tuple[float, ...]
+
+
+def threshold_for(changes: int, rho: float, delta: float) -> Threshold:
+    """The scale and the threshold for `rho` and `delta`, where neighbours differ by 1 in `changes` counts.
+
+    T is the least threshold that costs at most `delta` by OpenDP's map: the sum of P(1 + N > T) over the
+    counts that are 0 on one side.
+    """
+    distance = math.nextafter(math.sqrt(changes), math.inf)
+    _, scale = authorise(gaussian_measurement, gaussian_scale(distance, rho), distance, rho)
+    least = 1 + max(0, math.floor(-normal_quantile(delta / changes) * scale))
+    for _ in range(_MOST_STEPS):
+        cost = threshold_measurement(scale, least).map((changes, distance, 1.0))
+        if cost[1] <= delta:
+            break
+        least += 1
+    if not (cost[0] <= rho and cost[1] <= delta):
+        raise InternalError("OpenDP's privacy map does not agree with the planned cost of a discovery.")
+    return Threshold(scale, least)
+
+
+@sealed
+def values_above(
+    secret: Confidential[ValueCounts], *, changes: int, rho: float, delta: float, noise: NoiseSource
+) -> ValuesAboveThreshold:
+    """Release the values whose noisy count exceeds the threshold, for exactly `rho` and at most `delta`."""
+    threshold = threshold_for(changes, rho, delta)
+    counted = secret.reveal()
+    noisy = draw_gaussian(noise, gaussian_measurement(threshold.scale), counted.units, threshold.scale)
+    # Strictly above: OpenDP's map bounds P(N ≥ T) for whole N by P(Z ≥ T − 1) for a Gaussian Z.
+    above_threshold = [(value, count) for value, count in zip(counted.values, noisy.tolist(), strict=True)
+            if count > threshold.least]  # fmt: skip
+    above_threshold.sort()  # the order in which they were counted would reveal something about the rows
+    return ValuesAboveThreshold(
+        tuple(value for value, _ in above_threshold), tuple(float(count) for _, count in above_threshold)
+    )
+
+
+def threshold_measurement(scale: float, threshold: int) -> Any:
+    """OpenDP's threshold release of counts by key, costed by how many counts differ and by how much."""
+    from opendp import domains, measurements, metrics
+
+    enable_opendp()
+    counts = domains.map_domain(domains.atom_domain(T="String"), domains.atom_domain(T="i64"))
+    metric = metrics.l02inf_distance(metrics.absolute_distance(T="f64"))
+    return measurements.make_gaussian_threshold(counts, metric, scale=scale, threshold=threshold)

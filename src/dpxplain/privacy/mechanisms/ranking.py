@@ -1,4 +1,4 @@
-"""Private selection of the k highest scores, and private bounds of a predicate's rank."""
+"""The two mechanisms that choose, measure and rank predicates: one-shot, which is the paper's, and vector."""
 
 from __future__ import annotations
 
@@ -11,10 +11,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpxplain.model.arrays import IntArray
+from dpxplain.model.charge import Event, Spend, remainder, spends
 from dpxplain.model.confidential import Confidential, sealed
-from dpxplain.privacy.calibration import gaussian_scale, rank_probes, rank_slack, top_k_scale
-from dpxplain.privacy.mechanisms.noise import NoiseSource, authorise, draw_gaussian, gaussian_measurement
+from dpxplain.model.hardening import insist_on_numbers
+from dpxplain.model.process import checking
+from dpxplain.model.release import IntArray
+from dpxplain.privacy.calibration import (
+    gaussian_scale,
+    gaussian_shortfall,
+    gumbel_shortfall,
+    range_quantile,
+    rank_probes,
+    rank_slack,
+    top_k_scale,
+)
+from dpxplain.privacy.mechanisms.noise import (
+    NoiseSource,
+    add_gaussian,
+    authorise,
+    draw_gaussian,
+    enable_opendp,
+    gaussian_measurement,
+)
 from dpxplain.privacy.mechanisms.samplers import FamilyScores
 
 # -- Selection ---------------------------------------------------------------------------------------------
@@ -73,8 +91,9 @@ def bucket_rounding(sensitivity: int, k: int, rho: float) -> int:
 
 def _exponential(scale: float) -> Any:
     """OpenDP's exact exponential mechanism: one index, costed by the largest change of a score."""
-    from dpxplain.privacy.mechanisms.opendp_parts import domains, measurements, measures, metrics
+    from opendp import domains, measurements, measures, metrics
 
+    enable_opendp()
     space = domains.vector_domain(domains.atom_domain(T="i64")), metrics.linf_distance(T="i64")
     divergence = measures.zero_concentrated_divergence()
     return measurements.make_noisy_top_k(*space, output_measure=divergence, k=1, scale=scale)
@@ -298,3 +317,269 @@ def select_by_distance(
 def selection_reach(size: int, k: int, *, rows: int, rho: float) -> int:
     """The distance at which a selection is certain anyway."""
     return 1 + math.ceil(top_k_scale(rows, k, rho) * (math.log(size) + _RARE))
+
+
+# -- One-shot ----------------------------------------------------------------------------------------------
+#
+# The paper's explanation mechanism: Gumbel noise picks the k predicates, fresh Gaussian noise measures their
+# influences, noisy binary searches bound their ranks. Each part is paid for separately
+# (docs/specification.md, section 6.1).
+
+DEFAULT_SPLIT = (1.0, 1.0, 2.0)  # select : influence : rank, the paper's 0.5 : 0.5 : 1.0
+
+
+@dataclass(frozen=True)
+class OneShotPlan:
+    """Shares of ρ and the noise they buy, all from public quantities; scores have `sensitivity`."""
+
+    k: int
+    family_size: int
+    sensitivity: int
+    rho_select: float
+    rho_influence: float
+    rho_rank: float
+    lower_share: float = LOWER_SHARE  # the paper's η: the part of the ranks' ρ for their lower bounds
+
+    def __post_init__(self) -> None:
+        insist_on_numbers(self.k, self.family_size, self.sensitivity, self.lower_share)
+        insist_on_numbers(self.rho_select, self.rho_influence, self.rho_rank)
+
+    @classmethod
+    def share(
+        cls,
+        *,
+        k: int,
+        family_size: int,
+        sensitivity: int,
+        rho: float,
+        split: tuple[float, float, float],
+        lower_share: float = LOWER_SHARE,
+    ) -> OneShotPlan:
+        """Splits ρ; a part that has nothing to decide costs nothing, and its share goes to the others."""
+        select, influence, rank = split
+        if k == family_size:  # the table shows all predicates
+            select = 0.0
+        if rank_probes(family_size) == 0:  # the only predicate has rank 1
+            rank = 0.0
+        whole = select + influence + rank
+        rho_select, rho_rank = rho * select / whole, rho * rank / whole
+        rho_influence = remainder(rho, rho_select, rho_rank)
+        return cls(k, family_size, sensitivity, rho_select, rho_influence, rho_rank, lower_share)
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Part of a request's key; without a default η."""
+        numbers = (self.k, self.family_size, self.sensitivity)
+        shares = (self.rho_select, self.rho_influence, self.rho_rank)
+        unusual = () if self.lower_share == LOWER_SHARE else (self.lower_share,)
+        return type(self).__name__, (*numbers, *shares, *unusual)
+
+    @property
+    def largest_scale(self) -> float:
+        """The widest noise the plan would draw, in scores."""
+        scales = [self.influence_scale]
+        if self.rho_select > 0:
+            # Twice the sensitivity covers the rounding that buckets add to it.
+            scales.append(top_k_scale(2 * self.sensitivity, self.k, self.rho_select))
+        if self.rho_rank > 0:
+            smaller = min(self.lower_share, 1.0 - self.lower_share)
+            per_probe = self.rho_rank / self.k * smaller / rank_probes(self.family_size)
+            scales.append(gaussian_scale(2 * self.sensitivity, per_probe))
+        return max(scales)
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        return spends(
+            (Event.TOP_K, self.rho_select),
+            (Event.INFLUENCES, self.rho_influence),
+            (Event.RANK_SEARCH, self.rho_rank),
+        )
+
+    @property
+    def influence_sensitivity(self) -> float:
+        """L2 sensitivity of the k selected scores: √k·Δ, so each costs ρ/k as in the paper."""
+        return math.sqrt(self.k) * self.sensitivity * (1.0 + 2.0**-50)  # rounded up
+
+    @property
+    def influence_scale(self) -> float:
+        """σ of each selected predicate's score."""
+        return gaussian_scale(self.influence_sensitivity, self.rho_influence)
+
+    def rank_resolution(self, confidence: float) -> float:
+        """The difference of scores that the search for the upper rank detects with probability one half."""
+        probes = rank_probes(self.family_size)
+        if probes == 0:
+            return 0.0
+        return rank_slack(self._probe_scale(1.0 - self.lower_share), probes, (1.0 + confidence) / 2.0)
+
+    def _probe_scale(self, share: float) -> float:
+        """σ of one probe in the search that gets this share of a predicate's ρ."""
+        per_probe = self.rho_rank / self.k * share / rank_probes(self.family_size)
+        return gaussian_scale(2 * self.sensitivity, per_probe)
+
+    def shortfall(self, confidence: float, *, distinct: bool = False) -> float:
+        """The most that a chosen score is below the true k-th highest (docs/proofs/utility.md).
+
+        With `distinct`, the most that it is below the highest score that was left to choose.
+        """
+        if self.k == self.family_size:
+            return 0.0
+        rho = self.rho_select
+        widened = self.sensitivity + bucket_rounding(self.sensitivity, self.k, rho)
+        scale = top_k_scale(widened, 1, rho / self.k) * (1.0 + 2.0**-20)
+        if distinct:
+            return scale * max(0.0, math.log((self.family_size - 1) * (self.k / (1.0 - confidence) - 1.0)))
+        return scale * gumbel_shortfall(confidence, self.family_size, self.k)
+
+    def rank_reach(self, confidence: float) -> tuple[float, float]:
+        """The most that a chosen score's rank interval reaches below and above the score."""
+        probes = rank_probes(self.family_size)
+        if probes == 0:
+            return 0.0, 0.0
+        one_sided = (1.0 + confidence) / 2.0
+        # A probe detects a lead of twice the slack unless its noise exceeds the slack.
+        upper, lower = (
+            2.0 * rank_slack(self._probe_scale(share), probes, one_sided)
+            for share in (1.0 - self.lower_share, self.lower_share)
+        )
+        return upper, lower
+
+
+@dataclass(frozen=True)
+class Selected:
+    """One released line: which predicate, its noisy score, and the bounds of its rank."""
+
+    predicate: int
+    score: float
+    rank: tuple[int, int]
+
+
+def select_and_measure(
+    scores: Confidential[FamilyScores],
+    plan: OneShotPlan,
+    confidence: float,
+    noise: NoiseSource,
+    repeated_by: Callable[[int], Sequence[int]] | None = None,
+) -> list[Selected]:
+    """Release k predicates with noisy scores and rank intervals, for plan.spends.
+
+    With `repeated_by` they are distinct: none is a repetition of another, and there may be fewer than k.
+    """
+    if plan.k < plan.family_size and repeated_by is not None:
+        chosen = select_distinct(
+            scores,
+            size=plan.family_size,
+            k=plan.k,
+            sensitivity=plan.sensitivity,
+            rho=plan.rho_select,
+            noise=noise,
+            repeated_by=repeated_by,
+        )
+    elif plan.k < plan.family_size:
+        chosen = select_top_k(
+            scores, k=plan.k, sensitivity=plan.sensitivity, rho=plan.rho_select, noise=noise
+        )
+    else:
+        chosen = list(range(plan.family_size))
+    measured = add_gaussian(
+        scores.map(lambda family: family.scores_of(chosen)),
+        sensitivity=plan.influence_sensitivity,
+        rho=plan.rho_influence,
+        noise=noise,
+    )
+    ranks = bound_ranks(
+        scores,
+        chosen,
+        sensitivity=plan.sensitivity,
+        rho=plan.rho_rank,
+        confidence=confidence,
+        noise=noise,
+        lower_share=plan.lower_share,
+    )
+    return [
+        Selected(predicate, score, rank)
+        for predicate, score, rank in zip(chosen, measured.values.tolist(), ranks, strict=True)
+    ]
+
+
+# -- Vector ------------------------------------------------------------------------------------------------
+#
+# Releases all influences of a family at once with Gaussian noise (docs/specification.md). One row moves the
+# whole vector of influences by at most Δ₂, however many predicates there are. Half of ρ pays for that vector,
+# which decides the k chosen predicates and the bounds of their ranks. The other half measures the chosen k
+# with fresh noise, so their intervals are independent of the selection (docs/proofs/vector.md).
+
+
+@dataclass(frozen=True)
+class VectorPlan:
+    """Shares of ρ; `sensitivity` is for one score, `family_sensitivity` for all, in Euclidean length."""
+
+    k: int
+    family_size: int
+    sensitivity: float
+    family_sensitivity: float
+    rho_all: float
+    rho_fresh: float
+
+    def __post_init__(self) -> None:
+        insist_on_numbers(self.k, self.family_size, self.sensitivity, self.family_sensitivity)
+        insist_on_numbers(self.rho_all, self.rho_fresh)
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        return (
+            Spend(Event.ALL_INFLUENCES, self.rho_all),
+            Spend(Event.CHOSEN_INFLUENCES, self.rho_fresh),
+        )
+
+    @property
+    def all_scale(self) -> float:
+        return gaussian_scale(self.family_sensitivity, self.rho_all)
+
+    @property
+    def fresh_sensitivity(self) -> float:
+        """L2 sensitivity of the k chosen scores: at most √k times one score's, and at most that of all."""
+        return min(math.sqrt(self.k) * self.sensitivity * (1.0 + 2.0**-50), self.family_sensitivity)
+
+    @property
+    def fresh_scale(self) -> float:
+        return gaussian_scale(self.fresh_sensitivity, self.rho_fresh)
+
+    def rank_resolution(self, confidence: float) -> float:
+        """The bound that all differences of two noises stay below with probability `confidence`."""
+        return range_quantile(confidence, self.family_size) * self.all_scale
+
+    def shortfall(self, confidence: float) -> float:
+        """The most that a chosen score is below the true k-th highest (docs/proofs/utility.md)."""
+        return gaussian_shortfall(confidence, self.family_size, self.k) * self.all_scale
+
+
+def release_vector(
+    secret: Confidential[FamilyScores], plan: VectorPlan, confidence: float, noise: NoiseSource
+) -> list[Selected]:
+    """Releases all scores, chooses k by them, measures these k with fresh noise, and bounds their ranks."""
+    all_scores = add_gaussian(
+        secret.map(_dense), sensitivity=plan.family_sensitivity, rho=plan.rho_all, noise=noise
+    )
+    noisy = all_scores.values
+    chosen = np.argsort(-noisy, kind="stable")[: plan.k]
+    fresh = add_gaussian(
+        secret.map(lambda family: _dense(family)[chosen]),
+        sensitivity=plan.fresh_sensitivity,
+        rho=plan.rho_fresh,
+        noise=noise,
+    )
+    apart = plan.rank_resolution(confidence)
+    ascending, own = np.sort(noisy), noisy[chosen]
+    # More than `apart` higher is certainly above; at most `apart` lower is possibly above.
+    low = 1 + len(noisy) - np.searchsorted(ascending, own + apart, side="right")
+    high = len(noisy) - np.searchsorted(ascending, own - apart, side="left")
+    ranks = zip(low.tolist(), np.maximum(low, high).tolist(), strict=True)
+    lines = zip(chosen.tolist(), fresh.values.tolist(), ranks, strict=True)
+    return [Selected(*line) for line in checking(lines)]
+
+
+def _dense(family: FamilyScores) -> IntArray:
+    scores = np.zeros(family.size, dtype=np.int64)
+    scores[family.active] = family.scores
+    return scores

@@ -17,9 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpxplain.model.arrays import FloatArray, IntArray
-from dpxplain.model.caching import cached_property
-from dpxplain.model.cancellation import check_stop, checking
+from dpxplain.model.process import cached_property, check_stop, checking
+from dpxplain.model.release import FloatArray, IntArray
 from dpxplain.privacy.calibration import LARGEST_SCALE
 
 # -- Random numbers ----------------------------------------------------------------------------------------
