@@ -31,7 +31,7 @@ def grow(ledger: SQLLedger, dataset: str, lines: int, analyst: str | None = None
     The entries repeat the last charge, or the analyst's last charge, each with a new key. One in a hundred is
     the preparation of a different query. Nobody else may write meanwhile.
     """
-    store = ledger._store
+    store = ledger.store
     with store.reading() as connection:
         of_dataset = ENTRIES.c.dataset == dataset
         have = connection.execute(sa.select(sa.func.count(ENTRIES.c.id)).where(of_dataset)).scalar_one()
@@ -138,6 +138,6 @@ def _insert(connection: sa.Connection, table: sa.Table, rows: list[Row]) -> None
 
 def _analyze(ledger: SQLLedger) -> None:
     """Updates PostgreSQL's statistics, as autovacuum would."""
-    with ledger._store.updating() as connection:
+    with ledger.store.updating() as connection:
         if connection.dialect.name == "postgresql":
             connection.exec_driver_sql("ANALYZE")

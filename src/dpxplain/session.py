@@ -135,7 +135,7 @@ def connect(
         source = declared_source(declared, schema)
     address = find_ledger(workspace=workspace)
     ledger = open_ledger(address.place, anchor=anchor or address.anchor, create=address.is_workspace)
-    if ledger.is_new:
+    if ledger.store.is_new:
         _announce(f"{ledger.name} is new: nothing was spent in it before.")
     opening = (source, declared, ledger, curator, trusted_code, insecure_seed, progress)
     cache = workspace_folder(workspace) / "cache"

@@ -14,8 +14,9 @@ import ledger_worker
 import pytest
 
 from dpxplain.errors import BadRequest, BudgetExhausted, InternalError
-from dpxplain.ledger.ledger import open_ledger
-from dpxplain.ledger.protocol import Ledger
+from dpxplain.ledger.backup import verified_backup
+from dpxplain.ledger.ledger import SQLLedger, open_ledger
+from dpxplain.ledger.protocol import AuditReport, Ledger
 from dpxplain.model.charge import Charge, Request, Spend, spend_units
 
 
@@ -25,6 +26,12 @@ def reserve(ledger: Ledger, rho: float, key: str = "k", dataset: str = "adult") 
         dataset, Charge("query", key, Request("SELECT COUNT(*) FROM adult"), rho, (Spend("gaussian", rho),))
     )
     return entry.row
+
+
+def restored(ledger: SQLLedger, file: Path, *, by: str) -> AuditReport:
+    """Restores a backup, as the command does."""
+    with verified_backup(file) as backup:
+        return ledger.recovery.restore(backup, by=by)
 
 
 def store(ledger: Ledger, kind: str, key: str, subject: str | None = None) -> int:

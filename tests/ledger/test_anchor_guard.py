@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from ledger_contract import reserve
+from ledger_contract import reserve, restored
 
 from dpxplain.errors import BadRequest, BudgetExhausted, LedgerBehind, LedgerUnavailable, SourceError
 from dpxplain.ledger import anchor_guard
@@ -77,10 +77,10 @@ def test_anchor_written_by_another_thread_during_the_check_refuses_no_charge(ope
         patch.setattr(AnchorGuard, "keep", lambda _, mark: late.append(mark))
         reserve(ledger, 0.1, "second")  # committed; its thread has not come to write the anchor yet
 
-    @sa.event.listens_for(ledger._store._engine, "after_cursor_execute")
+    @sa.event.listens_for(ledger.store.engines[0], "after_cursor_execute")
     def write_late(_connection, _cursor, statement, *_):
         if late and "WHERE log.id =" in statement:
-            ledger._store.anchor.keep(late.pop())
+            ledger.store.anchor.keep(late.pop())
 
     reserve(ledger, 0.1, "third")
     assert not late
@@ -107,7 +107,7 @@ def test_everything_charges_no_less_than_the_lost_charges_if_the_limit_was_raise
     ledger.recovery.backup(tmp_path / "older.sqlite")
     ledger.open_dataset("adult", 5.0, 1e-6)
     spend(ledger, 4.0, "second", "ann")
-    ledger.recovery.restore(tmp_path / "older.sqlite", by="carol")
+    restored(ledger, tmp_path / "older.sqlite", by="carol")
     losses = ledger.recovery.declare_loss(reason="disk failed", by="carol", everything=True)
     assert charged(losses) == [("adult", "ann", 4.0)]
     ledger.open_dataset("adult", 5.0, 1e-6)
@@ -119,7 +119,7 @@ def test_everything_charges_the_lost_charges_to_their_analysts_and_the_rest_to_t
     ledger = opened()
     ledger.recovery.backup(tmp_path / "older.sqlite")
     spend(ledger, 0.25, "first", "ann")
-    ledger.recovery.restore(tmp_path / "older.sqlite", by="carol")
+    restored(ledger, tmp_path / "older.sqlite", by="carol")
     losses = ledger.recovery.declare_loss(reason="disk failed", by="carol", everything=True)
     assert charged(losses) == [("adult", "ann", 0.25), ("adult", "", 0.75)]
     with pytest.raises(BudgetExhausted):
@@ -142,7 +142,7 @@ def test_anchor_of_a_machine_that_charges_nothing_learns_what_others_charge(open
     idle.recovery.backup(tmp_path / "older.sqlite")
     spend(busy, 0.8, "second")
     assert idle.recovery.keep_anchor() is None  # as the server does every ten seconds, and at each probe
-    idle.recovery.restore(tmp_path / "older.sqlite", by="carol")
+    restored(idle, tmp_path / "older.sqlite", by="carol")
     assert "older copy" in idle.recovery.keep_anchor()
     with pytest.raises(LedgerBehind):
         reserve(idle, 0.1, "third")
@@ -213,7 +213,7 @@ def test_ledger_opened_by_a_symbolic_link_has_the_same_anchor(opened, tmp_path):
     ledger = opened()
     ledger.recovery.backup(tmp_path / "older.sqlite")
     spend(ledger, 0.1)
-    ledger.recovery.restore(tmp_path / "older.sqlite", by="carol")
+    restored(ledger, tmp_path / "older.sqlite", by="carol")
     link = tmp_path / "other.sqlite"
     link.symlink_to(tmp_path / "ledger.sqlite")
     other = opened(link)
@@ -252,7 +252,7 @@ def test_change_of_rights_after_the_last_charge_is_not_undone_by_an_older_copy(o
         ledger.open_dataset("adult", 0.5, 1e-6)
     else:
         ledger.share("adult", "ann", "bob", reason="same team", by="carol")
-    ledger.recovery.restore(tmp_path / "older.sqlite", by="carol")
+    restored(ledger, tmp_path / "older.sqlite", by="carol")
     with pytest.raises(LedgerBehind):
         reserve(ledger, 0.1, "second")
     assert ledger.recovery.declare_loss(reason="looked", by="carol") == []
@@ -263,7 +263,7 @@ def test_changes_of_a_ledger_that_is_behind_leave_its_anchor_as_it_is(opened, tm
     ledger = opened()
     ledger.recovery.backup(tmp_path / "older.sqlite")
     spend(ledger, 0.1)
-    ledger.recovery.restore(tmp_path / "older.sqlite", by="carol")
+    restored(ledger, tmp_path / "older.sqlite", by="carol")
     kept = AnchorFile(tmp_path / "ledger.anchor").read()
     ledger.grant("adult", "ann", 0.5, reason="approved", by="carol")
     assert AnchorFile(tmp_path / "ledger.anchor").read() == kept
@@ -297,7 +297,7 @@ def test_copy_from_before_a_charge_was_taken_over_is_not_measured_again(opened, 
         patch.setattr(anchor_guard, "_write_at", _full)
         with pytest.raises(LedgerUnavailable):
             ledger.reserve_once("adult", charge)
-    ledger._flights._report()  # the heartbeat, which marks the flight as untouched
+    ledger.flights._report()  # the heartbeat, which marks the flight as untouched
     ledger.recovery.keep_anchor()  # so that only what follows can tell the copy from the ledger
     copy = tmp_path / "copy"
     copy.mkdir()
@@ -328,7 +328,7 @@ def test_mark_of_a_charge_that_was_declared_lost_elsewhere_is_not_written(opened
         with pytest.raises(LedgerUnavailable):
             reserve(ledger, 0.1, "unwritten")
     with closing(open_ledger(tmp_path / "ledger.sqlite", is_recovery=True)) as other:
-        other.recovery.restore(tmp_path / "older.sqlite", by="carol")
+        restored(other, tmp_path / "older.sqlite", by="carol")
         other.recovery.declare_loss(reason="disk failed", by="carol")
     spend(ledger, 0.1, "next")
     assert ledger.recovery.anchor_problem() is None
@@ -340,7 +340,7 @@ def test_restoring_the_same_backup_again_charges_the_same_loss_again(opened, tmp
     ledger.recovery.backup(tmp_path / "older.sqlite")
     spend(ledger, 0.5, "second")
     for _ in range(3):
-        ledger.recovery.restore(tmp_path / "older.sqlite", by="carol")
+        restored(ledger, tmp_path / "older.sqlite", by="carol")
         losses = ledger.recovery.declare_loss(reason="disk failed", by="carol")
         assert charged(losses) == [("adult", "", 0.5)]
         assert ledger.budget("adult").spent == 1.5
@@ -360,7 +360,7 @@ def test_anchor_kept_locked_by_a_process_that_hangs_is_not_waited_for_for_ever(o
         def succeeded(self, *, writing):
             pass
 
-    ledger.observe(Observer())
+    ledger.store.observer = Observer()
     with (tmp_path / "ledger.anchor").open("rb") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         with pytest.raises(LedgerUnavailable, match="The charge stays") as refusal:
@@ -383,7 +383,7 @@ def test_entries_that_went_while_the_log_stayed_give_no_budget_back(address, ope
     ledger = opened(address, anchor=tmp_path / "people.anchor")
     spend(ledger, 0.25, "first", "ann")
     spend(ledger, 0.5, "second", "ann")
-    with ledger._store.writing() as connection:
+    with ledger.store.writing() as connection:
         drop_triggers(connection)
         if lost == "the entry":
             for name in ("releases", "unreleased"):

@@ -54,7 +54,7 @@ def cut(ledger, records: int) -> None:
 
 def rewrite(ledger, since: int) -> None:
     """Change a record and compute the chain anew from there on."""
-    with ledger._store.reading() as connection:
+    with ledger.store.reading() as connection:
         rows = connection.execute(sa.select(LOG).where(LOG.c.id >= since).order_by(LOG.c.id)).all()
     previous, statements = rows[0].previous, []
     for row in rows:

@@ -27,7 +27,7 @@ def holder(ledger, role="analyst", expires=None) -> Identity:
 
 
 def stored(ledger) -> int:
-    with ledger._store.reading() as connection:
+    with ledger.store.reading() as connection:
         return int(connection.execute(sa.select(sa.func.count()).select_from(SESSIONS)).scalar_one())
 
 
@@ -138,5 +138,5 @@ def test_one_session_too_many_ends_the_oldest(ledger):
 
 def test_no_stored_row_tells_a_sessions_secret(ledger):
     _, text = ledger.sessions.open(holder(ledger))
-    with ledger._store.reading() as connection:
+    with ledger.store.reading() as connection:
         assert text[-43:] not in str(connection.execute(SESSIONS.select()).all())

@@ -55,7 +55,7 @@ def test_other_bounds_are_another_hash(tmp_path: Path) -> None:
 def test_altered_hash_is_noticed(ledger: Any) -> None:
     ledger.reserve("adult", Charge("query", "k", Request("q"), 0.1, declarations="a" * 64))
     assert ledger.verify_audit().problems == []
-    with ledger._store.updating() as connection:
+    with ledger.store.updating() as connection:
         if connection.dialect.name == "sqlite":
             connection.exec_driver_sql("DROP TRIGGER entries_keeps_its_rows_on_UPDATE")
         else:

@@ -58,8 +58,8 @@ class Work:
     def __init__(self, ledger: SQLLedger, call: Callable[[SQLLedger], object]) -> None:
         self.statements: list[tuple[str, Any]] = []
         self.amount = 0
-        engines = set(ledger._store._engines)
-        is_sqlite = ledger._store._engine.dialect.name == "sqlite"
+        engines = set(ledger.store.engines)
+        is_sqlite = ledger.store.engines[0].dialect.name == "sqlite"
         for engine in engines:
             sa.event.listen(engine, "before_cursor_execute", self._note)
         try:
@@ -96,9 +96,9 @@ class Work:
 
     def _count_rows(self, ledger: SQLLedger) -> None:
         """With statistics, and as on a table that is too long to be read from end to end."""
-        with ledger._store.updating() as connection:
+        with ledger.store.updating() as connection:
             connection.exec_driver_sql("ANALYZE")
-        with ledger._store.reading() as connection:
+        with ledger.store.reading() as connection:
             connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
             for statement, parameters in self.statements:
                 if statement.startswith(("SELECT", "WITH")) and "FOR UPDATE" not in statement:
@@ -184,11 +184,11 @@ def test_an_anchor_that_is_missing_or_far_behind_is_written_by_the_same_work_on_
     long: SQLLedger, tmp_path: Path
 ) -> None:
     behind, missing = (AnchorGuard(tmp_path / f"{name}.anchor", "The ledger") for name in ("old", "none"))
-    with long._store.reading() as connection:
+    with long.store.reading() as connection:
         behind.keep(behind.mark(connection))
 
     def write_mark(ledger: SQLLedger) -> None:
-        with ledger._store.reading() as connection:
+        with ledger.store.reading() as connection:
             last, *others = (guard.mark(connection) for guard in (missing, behind))
             assert [mark.spent for mark in others] == [last.spent]
 
@@ -209,7 +209,7 @@ def test_an_anchor_begins_with_what_everybody_has_spent_of_everything(
             for key in ("first", "second"):
                 account.reserve(dataset, Charge("query", key, Request("SELECT 1"), 0.25 * (1 + number)))
     of_each = sa.select(ENTRIES.c.dataset, ENTRIES.c.analyst, sa.func.sum(ENTRIES.c.charge_units))
-    with ledger._store.reading() as connection:
+    with ledger.store.reading() as connection:
         mark = AnchorGuard(tmp_path / "new.anchor", "The ledger").mark(connection)
         rows = connection.execute(of_each.group_by(ENTRIES.c.dataset, ENTRIES.c.analyst)).all()
         assert mark is not None

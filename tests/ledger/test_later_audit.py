@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from ledger_contract import reserve, store
+from ledger_contract import reserve, restored, store
 
 from dpxplain.cli import run
 from dpxplain.ledger import anchor, audit
@@ -22,7 +22,7 @@ def alter(ledger: SQLLedger, statement: str) -> None:
     """Behind the ledger's back, with the triggers put back afterwards."""
     from dpxplain.ledger.tables import create_triggers, drop_triggers
 
-    with ledger._store.writing() as connection:
+    with ledger.store.writing() as connection:
         drop_triggers(connection)
         connection.execute(sa.text(statement))
         create_triggers(connection)
@@ -123,7 +123,7 @@ def test_an_older_copy_of_a_long_log_is_not_said_to_be_verified_up_to_a_record_t
         for _ in range(3):
             ledger.note("curator", "looked")
         assert run(words) == 0
-        ledger.recovery.restore(older, by="carol")
+        restored(ledger, older, by="carol")
     capsys.readouterr()
     assert run(words) == 0  # no anchor was kept, and the curator may have restored it
     said = " ".join(capsys.readouterr().err.split())

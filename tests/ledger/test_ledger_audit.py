@@ -50,13 +50,13 @@ def lived(ledger):
 
 def recount(ledger):
     """What follows from the entries, written anew: as somebody does who cuts all of them consistently."""
-    with ledger._store.writing() as connection:
+    with ledger.store.writing() as connection:
         fill_accounts(connection)
 
 
 def change(ledger, table, *statements):
     """Change the database as somebody would who may do anything with it."""
-    with ledger._store.updating() as connection:
+    with ledger.store.updating() as connection:
         if connection.dialect.name == "sqlite":
             found = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ?"
             guards = connection.exec_driver_sql(found, (table,)).all()
@@ -159,7 +159,7 @@ def test_database_itself_refuses_to_change_or_delete_a_row(lived):
         column = next(iter(table.columns)).name
         for statement in (f"UPDATE {table.name} SET {column} = {column}", f"DELETE FROM {table.name}"):
             refused = pytest.raises(sa.exc.DBAPIError, match="append-only")
-            with refused, lived._store._engine.connect() as connection:
+            with refused, lived.store.engines[0].connect() as connection:
                 connection.exec_driver_sql(statement)
     assert lived.verify_audit().problems == []
 
@@ -169,7 +169,7 @@ def test_database_itself_refuses_to_change_or_delete_a_row(lived):
 def test_database_itself_refuses_to_replace_a_row(lived, table):
     key = next(iter(table.primary_key.columns))
     names = [f'"{column.name}"' for column in table.columns]
-    if lived._store._engine.dialect.name == "sqlite":
+    if lived.store.engines[0].dialect.name == "sqlite":
         other = {f'"{key.name}"': "'another key'" if isinstance(key.type, sa.Text) else "rowid"}
         disguised = {f'"{key.name}"': f"CAST({key.name} AS TEXT)"}
         replacements = [
@@ -188,7 +188,7 @@ def test_database_itself_refuses_to_replace_a_row(lived, table):
         ]
     for statement in replacements:
         refused = pytest.raises(sa.exc.DBAPIError, match="append-only")
-        with refused, lived._store._engine.connect() as connection:
+        with refused, lived.store.engines[0].connect() as connection:
             connection.exec_driver_sql(statement)
     assert lived.verify_audit().problems == []
 
@@ -300,7 +300,7 @@ STRANGE = {
 @on_disk
 @pytest.mark.parametrize(("table", "change_to", "where", "problem"), STRANGE.values(), ids=STRANGE)
 def test_verification_survives(lived, table, change_to, where, problem):
-    infinity = "9e999" if lived._store._engine.dialect.name == "sqlite" else "'Infinity'"
+    infinity = "9e999" if lived.store.engines[0].dialect.name == "sqlite" else "'Infinity'"
     change(lived, table, f"UPDATE {table} SET {change_to.format(infinity=infinity)} WHERE {where}")
     report = lived.verify_audit()
     assert any(problem in each for each in report.problems), report.problems
@@ -334,7 +334,7 @@ def test_verification_survives_bytes_in_a_file(tmp_path, table, column, where, p
 
 
 def test_verification_misses_a_guard(lived):
-    with lived._store.updating() as connection:
+    with lived.store.updating() as connection:
         if connection.dialect.name == "sqlite":
             connection.exec_driver_sql("DROP TRIGGER grants_keeps_its_rows_on_DELETE")
             connection.exec_driver_sql("DROP TRIGGER log_keeps_its_rows_on_INSERT")
@@ -361,7 +361,7 @@ def test_verification_misses_a_guard(lived):
 
 def test_verification_misses_a_guard_whose_function_was_disarmed(postgres_address):
     with closing(open_ledger(postgres_address)) as ledger:
-        with ledger._store.updating() as connection:
+        with ledger.store.updating() as connection:
             connection.exec_driver_sql(
                 "CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS "
                 "$$ BEGIN RETURN NULL; END $$"
@@ -387,7 +387,7 @@ def test_verification_tells_of_a_charge_beyond_the_limit_of_its_time(ledger, mon
 
 
 def test_cut_tail_shows_only_by_a_noted_head(lived):
-    lived._store.anchor = None  # which would show it too
+    lived.store.anchor = None  # which would show it too
     entry = lived.history("adult")[-1].row
     noted = [record.hash for record in lived.audit()]
     change(lived, "releases", f"DELETE FROM releases WHERE entry = {entry}")
@@ -410,7 +410,7 @@ def test_head_noted_earlier_stays_valid_while_the_log_grows(lived):
 
 
 def test_rewritten_log_with_new_hashes_shows_by_a_noted_head(lived):
-    lived._store.anchor = None  # which would show it too
+    lived.store.anchor = None  # which would show it too
     noted = lived.verify_audit().head
     change(lived, "log", "DELETE FROM log WHERE id >= 12")
     change(lived, "releases", "DELETE FROM releases WHERE entry = (SELECT max(id) FROM entries)")

@@ -10,7 +10,7 @@ import threading
 from contextlib import closing
 
 import pytest
-from ledger_contract import reserve
+from ledger_contract import reserve, restored
 from test_ledger_audit import change, live
 
 from dpxplain.cli import run
@@ -54,7 +54,7 @@ def test_restored_ledger_has_the_rows_of_the_backup_and_one_record_more(ledger, 
     before = contents(ledger)
     report = ledger.recovery.backup(tmp_path / "copy.sqlite")
     lost = reserve(ledger, 0.01, "later")
-    assert ledger.recovery.restore(tmp_path / "copy.sqlite", by="carol") == report
+    assert restored(ledger, tmp_path / "copy.sqlite", by="carol") == report
     assert contents(ledger) == before
     verified = ledger.verify_audit(report.head)
     assert verified.intact  # the triggers are back, too
@@ -70,7 +70,7 @@ def test_backup_goes_from_one_database_to_the_other(ledger, tmp_path, postgres_a
     live(ledger)
     ledger.recovery.backup(tmp_path / "copy.sqlite")
     with closing(open_ledger(postgres_address if "sqlite" in repr(ledger) else tmp_path / "new")) as other:
-        other.recovery.restore(tmp_path / "copy.sqlite", by="carol")
+        restored(other, tmp_path / "copy.sqlite", by="carol")
         assert contents(other) == contents(ledger)
         assert reserve(other, 0.001, "fresh") > max(entry.row for entry in ledger.history("adult"))
         assert other.verify_audit().intact
@@ -81,7 +81,7 @@ def test_number_of_a_lost_entry_is_not_given_again(ledger, tmp_path):
     ledger.release(reserve(ledger, 0.1), "{}")
     ledger.recovery.backup(tmp_path / "copy.sqlite")
     lost = reserve(ledger, 0.1, "in flight")
-    ledger.recovery.restore(tmp_path / "copy.sqlite", by="carol")
+    restored(ledger, tmp_path / "copy.sqlite", by="carol")
     assert reserve(ledger, 0.1, "another") > lost
 
 
@@ -115,7 +115,7 @@ def test_backups_under_load_are_consistent_and_restoring_does_not_stop_the_load(
             for _ in range(10):
                 assert charged.acquire(timeout=60)
             reports.append(ledger.recovery.backup(tmp_path / f"{number}.sqlite"))
-        ledger.recovery.restore(tmp_path / "1.sqlite", by="carol")
+        restored(ledger, tmp_path / "1.sqlite", by="carol")
         for _ in range(30):
             assert charged.acquire(timeout=60)
     finally:
@@ -138,7 +138,7 @@ def test_broken_ledger_is_copied_but_called_broken_and_is_not_restored(ledger, t
     assert any("entry 1 was altered" in problem for problem in report.problems)
     before = contents(ledger)
     with pytest.raises(BadRequest, match="is broken"):
-        ledger.recovery.restore(tmp_path / "copy.sqlite", by="carol")
+        restored(ledger, tmp_path / "copy.sqlite", by="carol")
     assert contents(ledger) == before
 
 
@@ -149,9 +149,9 @@ def test_plain_copy_of_a_running_ledger_without_its_journal_is_refused(tmp_path)
         reserve(ledger, 0.5)
         shutil.copyfile(place, tmp_path / "copy.sqlite")
         with pytest.raises(BadRequest, match="is empty"):
-            ledger.recovery.restore(tmp_path / "copy.sqlite", by="carol")
+            restored(ledger, tmp_path / "copy.sqlite", by="carol")
         shutil.copyfile(f"{place}-wal", tmp_path / "copy.sqlite-wal")
-        ledger.recovery.restore(tmp_path / "copy.sqlite", by="carol")
+        restored(ledger, tmp_path / "copy.sqlite", by="carol")
         assert ledger.budget("adult").spent == 0.5
 
 
@@ -165,7 +165,7 @@ def test_what_is_no_backup_is_refused_and_backups_are_not_overwritten(ledger, tm
         "none": "cannot be read",
     }.items():
         with pytest.raises(BadRequest, match=words):
-            ledger.recovery.restore(tmp_path / name, by="carol")
+            restored(ledger, tmp_path / name, by="carol")
     with pytest.raises(BadRequest, match="already exists"):
         ledger.recovery.backup(tmp_path / "text")
     assert (tmp_path / "text").read_text() == "no ledger"

@@ -113,5 +113,5 @@ def test_ledger_killed_while_it_is_made_opens_afterwards(address, nursery):
 
 
 def drop_everything(ledger: SQLLedger) -> None:
-    with ledger._store.updating() as connection:
+    with ledger.store.updating() as connection:
         connection.exec_driver_sql("DROP SCHEMA dpxplain CASCADE")

@@ -16,7 +16,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from ledger_contract import reserve
+from ledger_contract import reserve, restored
 
 from dpxplain.cli import run
 from dpxplain.errors import BadRequest, LedgerBehind, SchemaError, SourceError
@@ -65,7 +65,7 @@ def rolled_back(opened, tmp_path):
     ledger.recovery.backup(tmp_path / "older.sqlite")
     spend(ledger, 0.3, "second", "ann")
     spend(ledger, 0.2, "second")
-    ledger.recovery.restore(tmp_path / "older.sqlite", by="carol")
+    restored(ledger, tmp_path / "older.sqlite", by="carol")
     return ledger
 
 
@@ -157,7 +157,7 @@ def test_what_the_ledger_charged_after_it_was_put_back_is_charged_on_top_of_the_
     spend(here, 0.1, "second", "ann")
     here.recovery.backup(tmp_path / "older.sqlite")
     spend(here, 0.3, "third", "ann")
-    here.recovery.restore(tmp_path / "older.sqlite", by="carol")
+    restored(here, tmp_path / "older.sqlite", by="carol")
     spend(there, 0.2, "fourth", "ann")  # whose anchor is older than the backup
     with pytest.raises(LedgerBehind):
         spend(here, 0.1, "fifth", "ann")
@@ -214,7 +214,7 @@ def test_process_killed_between_its_charge_and_the_anchor_leaves_a_ledger_that_g
     assert anchor.read_text() == before
     assert ledger.budget("adult").spent == 0.35  # charged; nothing was measured for it
     # An older copy without that charge is no loss, as no answer came out of it.
-    ledger.recovery.restore(tmp_path / "older.sqlite", by="carol")
+    restored(ledger, tmp_path / "older.sqlite", by="carol")
     assert ledger.recovery.anchor_problem() is None
     spend(ledger, 0.1, "next")
     assert ledger.recovery.anchor_problem() is None
@@ -291,7 +291,7 @@ def test_anchor_that_was_deleted_under_a_running_ledger_is_written_again(opened,
     spend(ledger, 0.1, "third")
     assert AnchorFile(anchor).read().spent == {"adult": {"": 300_000_000_000}}
     anchor.unlink()
-    ledger.recovery.restore(tmp_path / "older.sqlite", by="carol")
+    restored(ledger, tmp_path / "older.sqlite", by="carol")
     with pytest.raises(LedgerBehind):
         spend(ledger, 0.1, "fourth")
 
@@ -422,7 +422,7 @@ def test_charge_does_not_take_longer_with_a_longer_history(tmp_path):
                 nonlocal count
                 count += 1
 
-            with ledger._store.reading() as connection:
+            with ledger.store.reading() as connection:
                 driver = connection.connection.driver_connection
             driver.set_progress_handler(step, 1)
             spend(ledger, 0.001, "counted")

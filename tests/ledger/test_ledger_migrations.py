@@ -16,7 +16,7 @@ from typing import Any
 import psycopg
 import pytest
 import sqlalchemy as sa
-from ledger_contract import reserve, start_worker
+from ledger_contract import reserve, restored, start_worker
 from next_formats import add_colour, add_moods, later_program
 from test_ledger_audit import live
 from test_ledger_backup import contents
@@ -70,7 +70,7 @@ def store_format(address: str, version: int | None) -> None:
 
 def stored(address: str) -> dict[str, Any]:
     """Every table of the ledger: its columns, its indexes and its rows."""
-    with closing(open_ledger(address)) as ledger, ledger._store.reading() as connection:
+    with closing(open_ledger(address)) as ledger, ledger.store.reading() as connection:
         inspector = sa.inspect(connection)
         return {
             table: (
@@ -92,7 +92,7 @@ def test_an_upgraded_ledger_has_everything_and_goes_on(old, request):
     request.getfixturevalue("later")
     for is_upgraded in (True, False):  # upgraded, and opened again
         with closing(open_ledger(old)) as ledger:
-            assert ledger.is_upgraded == is_upgraded
+            assert ledger.store.is_upgraded == is_upgraded
             assert contents(ledger) == before
             assert ledger.verify_audit(head).problems == []
     assert stored_format(old) == LATER
@@ -142,7 +142,7 @@ def test_a_process_that_is_killed_while_it_upgrades_changes_nothing(old):
     assert stored(old) == before
     assert stored_format(old) == FORMAT
     with later_program(add_colour, add_moods), closing(open_ledger(old)) as ledger:
-        assert ledger.is_upgraded
+        assert ledger.store.is_upgraded
         assert ledger.verify_audit().problems == []
 
 
@@ -150,7 +150,7 @@ def test_a_process_that_is_killed_while_it_upgrades_changes_nothing(old):
 def test_processes_that_open_it_together_upgrade_it_once(old):
     with ThreadPoolExecutor(4) as threads:
         ledgers = list(threads.map(open_ledger, [old] * 4))
-    assert [ledger.is_upgraded for ledger in ledgers].count(True) == 1
+    assert [ledger.store.is_upgraded for ledger in ledgers].count(True) == 1
     for ledger in ledgers:
         actions = [record.action for record in ledger.audit()]
         assert actions.count("ledger upgraded") == 2
@@ -165,7 +165,7 @@ def test_a_backup_of_an_earlier_format_is_restored_into_an_upgraded_ledger(old, 
     request.getfixturevalue("later")
     with closing(open_ledger(old, anchor="off")) as ledger:
         reserve(ledger, 0.1, key="lost")
-        ledger.recovery.restore(tmp_path / "backup.sqlite", by="carol")
+        restored(ledger, tmp_path / "backup.sqlite", by="carol")
         assert contents(ledger) == before
         assert ledger.verify_audit(head).problems == []
     assert stored_format(old) == LATER
@@ -246,5 +246,5 @@ def test_a_backup_of_an_unreleased_version_is_not_restored(address, tmp_path):
         store_format(str(tmp_path / "backup.sqlite"), 8)
         before = contents(ledger)
         with pytest.raises(BadRequest, match="an unreleased version of DPXPlain"):
-            ledger.recovery.restore(tmp_path / "backup.sqlite", by="carol")
+            restored(ledger, tmp_path / "backup.sqlite", by="carol")
         assert contents(ledger) == before

@@ -37,7 +37,7 @@ def ledger(postgres_address):
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
 def test_usual_ways_to_write_an_address_are_understood(postgres_address, scheme):
     with closing(open_ledger(postgres_address.replace("postgresql", scheme, 1))) as ledger:
-        assert isinstance(ledger._store, PostgresStore)
+        assert isinstance(ledger.store, PostgresStore)
 
 
 def test_ledger_keeps_to_its_own_schema(ledger, postgres_address):
@@ -47,7 +47,7 @@ def test_ledger_keeps_to_its_own_schema(ledger, postgres_address):
 
 
 def test_every_commit_is_synced_and_writers_wait_for_each_other(ledger):
-    with ledger._store.writing() as connection:
+    with ledger.store.writing() as connection:
         settings = {
             name: connection.exec_driver_sql(f"SHOW {name}").scalar_one()
             for name in ("synchronous_commit", "transaction_isolation", "lock_timeout", "search_path")
@@ -73,7 +73,7 @@ def wait_for_a_lock(address: str) -> None:
 
 def test_charge_waits_for_the_one_before_it_and_then_sees_it(ledger, postgres_address):
     with closing(open_ledger(postgres_address)) as other, ThreadPoolExecutor(1) as thread:
-        with ledger._store.writing() as connection:
+        with ledger.store.writing() as connection:
             state = standing(connection, "adult")  # checked, not yet charged
             waiting = thread.submit(reserve, other, 0.1)
             wait_for_a_lock(postgres_address)
@@ -90,7 +90,7 @@ def test_charge_waits_for_the_one_before_it_and_then_sees_it(ledger, postgres_ad
 
 
 def test_lock_that_is_never_let_go_is_explained(ledger, postgres_address):
-    with closing(open_ledger(postgres_address, busy_seconds=0.05)) as hasty, ledger._store.writing():
+    with closing(open_ledger(postgres_address, busy_seconds=0.05)) as hasty, ledger.store.writing():
         assert hasty.budget("adult").spent == 0.0  # readers do not wait
         with pytest.raises(SourceError, match=r"locked by another process for 0\.05 seconds"):
             reserve(hasty, 0.1)
@@ -99,7 +99,7 @@ def test_lock_that_is_never_let_go_is_explained(ledger, postgres_address):
 
 def test_jobs_do_not_wait_for_those_who_charge(ledger):
     ledger.jobs.create("job", "adult", "ann", "explain", {})
-    with ledger._store.writing():
+    with ledger.store.writing():
         ledger.jobs.update("job", "running", "busy")
     assert ledger.jobs.get("job").stage == "busy"
 
@@ -151,7 +151,7 @@ def test_wrong_password_and_missing_database_are_explained_without_it(postgres_s
 
 
 def test_repr_names_the_database_only(ledger, postgres_server):
-    shown = repr(ledger) + repr(ledger._store._engine) + repr(vars(ledger._store)["name"])
+    shown = repr(ledger) + repr(ledger.store.engines[0]) + repr(vars(ledger.store)["name"])
     assert "PostgreSQL database" in shown
     assert postgres_server.password not in shown
 
@@ -295,16 +295,16 @@ def test_clock_far_from_the_databases_is_refused_and_one_not_so_far_warned_about
             open_ledger(postgres_address)
         assert (error.value.kind, "NTP" in error.value.remedy) == ("clock", True)
         with pytest.raises(LedgerUnavailable):  # also of a process that was right when it started
-            ledger.check_clock()
+            ledger.store.check_clock()
         with pytest.raises(LedgerUnavailable) as refused:
             ledger.reserve("adult", Charge("query", "k", Request("q"), 0.1))
         assert refused.value.kind == "clock"
     monkeypatch.setattr(ShiftedDatetime, "ahead", timedelta(seconds=12))
     assert caplog.text == ""
-    ledger.check_clock()
-    ledger.check_clock()
+    ledger.store.check_clock()
+    ledger.store.check_clock()
     assert caplog.text.count("seconds ahead of that of the ledger") == 1
     monkeypatch.setattr(ShiftedDatetime, "ahead", timedelta(0))
-    ledger.check_clock()
+    ledger.store.check_clock()
     ledger.reserve("adult", Charge("query", "k", Request("q"), 0.1))
     ledger.close()

@@ -54,7 +54,7 @@ def test_only_the_owner_can_read_the_workspace(path):
 
 
 def test_every_commit_is_synced_to_disk(path):
-    with closing(open_ledger(path)) as ledger, ledger._store.reading() as connection:
+    with closing(open_ledger(path)) as ledger, ledger.store.reading() as connection:
         settings = {
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
             for name in ("journal_mode", "synchronous", "fullfsync", "foreign_keys", "busy_timeout")
@@ -202,7 +202,7 @@ def test_a_thread_that_waits_for_another_process_keeps_no_reader_waiting(path, m
         closing(sqlite3.connect(path)) as other,
         concurrent.futures.ThreadPoolExecutor(1) as threads,
     ):
-        has_begun, tried = ledger._store._has_begun, threading.Event()
+        has_begun, tried = ledger.store._has_begun, threading.Event()
 
         def try_to_begin(connection, begin):
             begun = has_begun(connection, begin)
@@ -210,7 +210,7 @@ def test_a_thread_that_waits_for_another_process_keeps_no_reader_waiting(path, m
                 tried.set()
             return begun
 
-        monkeypatch.setattr(ledger._store, "_has_begun", try_to_begin)
+        monkeypatch.setattr(ledger.store, "_has_begun", try_to_begin)
         other.execute("BEGIN IMMEDIATE")
         writer = threads.submit(reserve, ledger, 0.1)
         assert tried.wait(60)
@@ -223,7 +223,7 @@ def test_a_thread_that_waits_for_another_process_keeps_no_reader_waiting(path, m
 
 def test_no_reader_waits_for_a_charge_that_is_being_written(path):
     with closing(open_ledger(path)) as ledger:
-        with ledger._store.writing():
+        with ledger.store.writing():
             assert ledger.budget("adult").spent == 0.1
         reserve(ledger, 0.1)
         assert ledger.budget("adult").spent == 0.2
@@ -231,7 +231,7 @@ def test_no_reader_waits_for_a_charge_that_is_being_written(path):
 
 def test_the_readers_connection_cannot_write(path):
     with closing(open_ledger(path)) as ledger:
-        with pytest.raises(SourceError), ledger._store.reading() as connection:
+        with pytest.raises(SourceError), ledger.store.reading() as connection:
             connection.exec_driver_sql("CREATE TABLE more (id INTEGER)")
         reserve(ledger, 0.1)
         assert ledger.budget("adult").spent == 0.2
@@ -239,7 +239,7 @@ def test_the_readers_connection_cannot_write(path):
 
 def test_full_disk_is_explained_and_spends_nothing(path):
     with closing(open_ledger(path)) as ledger:
-        with ledger._store.writing() as connection:
+        with ledger.store.writing() as connection:
             pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
             connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(SourceError, match="Free some space"):
@@ -278,7 +278,7 @@ def test_ledgers_in_memory_know_nothing_of_each_other():
 
 
 def test_long_verification_of_a_file_keeps_nobody_waiting(path):
-    with closing(open_ledger(path)) as ledger, ledger._store.snapshot():
+    with closing(open_ledger(path)) as ledger, ledger.store.snapshot():
         reserve(ledger, 0.1)
 
 
@@ -315,7 +315,7 @@ def test_single_reads_go_by_an_index_not_through_the_history(path, analyst, read
 
     with closing(open_ledger(path)) as ledger:
         ledger.open_dataset("adult", 1.0, 1e-6)
-        for engine in ledger._store._engines:
+        for engine in ledger.store.engines:
             sa.event.listen(engine, "before_cursor_execute", explain)
         read(ledger.account(analyst) if analyst else ledger)
     plan = [detail for details in plans for detail in details]

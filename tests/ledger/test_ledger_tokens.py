@@ -53,7 +53,7 @@ def test_anything_else_lets_nobody_in(ledger, spoil):
 def test_no_stored_row_and_no_record_tells_the_secret(ledger):
     _, text = create(ledger)
     secret = text[-43:]
-    with ledger._store.reading() as connection:
+    with ledger.store.reading() as connection:
         stored = [str(connection.execute(table.select()).all()) for table in METADATA.sorted_tables]
     assert secret not in "".join(stored)
     assert hashlib.sha256(text.encode()).hexdigest() in "".join(stored)
@@ -63,7 +63,7 @@ def test_no_stored_row_and_no_record_tells_the_secret(ledger):
 
 def test_equal_holders_have_different_secrets_and_hashes(ledger):
     texts = {create(ledger)[1] for _ in range(3)}
-    with ledger._store.reading() as connection:
+    with ledger.store.reading() as connection:
         hashes = set(connection.exec_driver_sql("SELECT secret_hash FROM tokens").scalars())
     assert len(texts) == len(hashes) == 3
 
@@ -96,7 +96,7 @@ def test_revoked_token_is_refused_at_once_in_every_process(address):
 @pytest.mark.parametrize("secret_hash", [f"sha256${'0' * 64}", "sha256$", ""])
 def test_token_is_refused_once_its_hash_is_replaced(ledger, secret_hash):
     _, text = create(ledger)
-    with ledger._store.updating() as connection:
+    with ledger.store.updating() as connection:
         if connection.dialect.name == "sqlite":
             connection.exec_driver_sql("DROP TRIGGER tokens_keeps_its_rows_on_UPDATE")
         else:

@@ -21,7 +21,7 @@ def test_a_charge_between_look_and_lock_is_protected_as_it_was_declared(
     with closing(open_ledger(tmp_path / "ledger.sqlite")) as ledger:
         ledger.open_dataset("adult", 1.0, 1e-6)
         ledger.privacy_units.check_and_record("adult", Privacy(rho=1.0))
-        look = ledger._store.reading
+        look = ledger.store.reading
 
         @contextmanager
         def look_and_charge() -> Iterator[sa.Connection]:
@@ -29,7 +29,7 @@ def test_a_charge_between_look_and_lock_is_protected_as_it_was_declared(
                 yield connection
             reserve(ledger, 0.1)
 
-        monkeypatch.setattr(ledger._store, "reading", look_and_charge)
+        monkeypatch.setattr(ledger.store, "reading", look_and_charge)
         by_person = Privacy(rho=1.0, unit="person", max_rows=5)
         with pytest.raises(SchemaError, match="cannot be changed to promise more"):
             ledger.privacy_units.check_and_record("adult", by_person)

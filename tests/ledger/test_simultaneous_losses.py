@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from ledger_contract import reserve
+from ledger_contract import reserve, restored
 
 from dpxplain.errors import BadRequest, LedgerBehind
 from dpxplain.ledger.anchor_guard import AnchorFile, AnchorGuard, Head, Mark
@@ -54,7 +54,7 @@ def rolled_back(opened, older):
     spend(ledger, 0.1, "first")
     ledger.recovery.backup(older)
     spend(ledger, 0.2, "lost")
-    ledger.recovery.restore(older, by="carol")
+    restored(ledger, older, by="carol")
     return ledger
 
 
@@ -70,7 +70,7 @@ def declare(ledger: SQLLedger, *, everything: bool = False) -> list[int]:
 
 def before_renewal(ledger: SQLLedger, act: Callable[[Callable[[], None]], None], patch) -> None:
     """Let `act` run when the ledger is about to renew the anchor; what it is given does that."""
-    guard = ledger._store.anchor
+    guard = ledger.store.anchor
     renew = guard.renew
     patch.setattr(guard, "renew", lambda *args: act(partial(renew, *args)))
 
@@ -79,7 +79,7 @@ def check_remembered(ledger: SQLLedger, anchor: Path, backup: Path, tenths: int)
     """The anchor knows of everything spent, and a copy without the last charge is refused."""
     assert AnchorFile(anchor).read().spent == {"adult": {"ann": tenths * TENTH}}
     assert ledger.recovery.anchor_problem() is None
-    ledger.recovery.restore(backup, by="carol")
+    restored(ledger, backup, by="carol")
     with pytest.raises(LedgerBehind):
         spend(ledger, 0.1, "again")
 
@@ -144,7 +144,7 @@ def test_charge_of_a_budget_raised_meanwhile_is_not_forgotten_when_everything_is
     assert declare(ledger, everything=True) == [9]
     kept = AnchorFile(anchor).read()
     assert kept.spent == {"adult": {"ann": 4 * TENTH, "": 9 * TENTH}}
-    ledger.recovery.restore(tmp_path / "between.sqlite", by="carol")
+    restored(ledger, tmp_path / "between.sqlite", by="carol")
     with pytest.raises(LedgerBehind):
         spend(ledger, 0.1, "again")
 
@@ -161,14 +161,14 @@ def test_charge_restored_away_whose_mark_comes_late_is_declared_by_itself(
     with monkeypatch.context() as patch:
         patch.setattr(AnchorGuard, "keep", lambda _, mark: late.append(mark))
         reserve(slow.account("ann", default_limit=10.0), 0.3, "slow")
-    ledger.recovery.restore(older, by="carol")
+    restored(ledger, older, by="carol")
     for number in range(9):  # so that the log is longer than it was
         ledger.share("adult", "ann", f"analyst {number}", reason="same team", by="carol")
 
     def write_late(renew):
         if moment == "after it":
             renew()
-        slow._store.anchor.keep(late.pop())
+        slow.store.anchor.keep(late.pop())
         if moment == "before the renewal":
             renew()
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import sqlalchemy as sa
+from ledger_contract import restored
 
 import dpxplain as dpx
 from dpxplain.errors import BudgetExhausted, ChargeTakenOver, LedgerBehind, LedgerUnavailable
@@ -54,12 +55,12 @@ def pair(address):
 
 def make_silent(ledger) -> None:
     """As if the processes of all flights had died long ago."""
-    with ledger._store.updating() as connection:
+    with ledger.store.updating() as connection:
         connection.execute(sa.update(FLIGHTS).values(heard=AGES_AGO))
 
 
 def heard(ledger) -> str:
-    with ledger._store.reading() as connection:
+    with ledger.store.reading() as connection:
         return str(connection.execute(sa.select(FLIGHTS.c.heard)).scalar_one())
 
 
@@ -69,7 +70,7 @@ def is_heart() -> bool:
 
 
 def wait_until_heart_ends(ledger) -> None:
-    while ledger._flights._heart is not None:
+    while ledger.flights._heart is not None:
         time.sleep(0.01)
 
 
@@ -115,7 +116,7 @@ def test_silent_process_is_said_to_be_gone_and_nobody_waits_for_it(pair):
     again = there.reserve_once("adult", charge)
     assert again.row == lost.row
     [record] = [record for record in there.audit() if record.action == "interrupted"]
-    ending = {"analyst": "", "ending": "process died", "process": here._flights.process}
+    ending = {"analyst": "", "ending": "process died", "process": here.flights.process}
     assert (record.dataset, record.details) == ("adult", {"entry": lost.row} | ending)
     with pytest.raises(ChargeTakenOver):  # it was not gone after all: the charge is the other's by now
         here.release(lost.row, "{}")
@@ -166,7 +167,7 @@ def test_time_far_ahead_is_no_sign_of_life_of_a_flight_or_a_process(pair):
     lost = here.reserve_once("adult", charge)
     process = there.processes.enter()
     here.processes.enter()
-    with there._store.updating() as connection:
+    with there.store.updating() as connection:
         ahead = {"heard": (datetime.now(UTC) + timedelta(hours=1)).isoformat()}
         connection.execute(sa.update(FLIGHTS).values(**ahead))
         connection.execute(sa.update(PROCESSES).where(PROCESSES.c.id != process).values(**ahead))
@@ -187,31 +188,31 @@ def test_nothing_is_charged_if_no_thread_can_be_started(pair, monkeypatch):
             here.reserve_once("adult", CHARGE)
     assert here.budget("adult").spent == 0
     assert not there.is_measured("adult", "k")
-    assert here._flights._own == {}
+    assert here.flights._own == {}
     assert here.reserve_once("adult", CHARGE) is not None
-    assert here._flights._heart.is_alive()
+    assert here.flights._heart.is_alive()
 
 
 def test_flight_whose_charge_was_not_committed_is_let_go(pair, monkeypatch):
     here, _ = pair
-    begin = here._flights.begin
+    begin = here.flights.begin
 
     def fail(*arguments):
         begin(*arguments)
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(here._flights, "begin", fail)
+        patch.setattr(here.flights, "begin", fail)
         with pytest.raises(MemoryError):
             here.reserve_once("adult", CHARGE)
-    assert here._flights._own == {}
+    assert here.flights._own == {}
     assert here.budget("adult").spent == 0
 
 
 def test_heart_beats_on_after_any_error(pair, monkeypatch, caplog):
     here, there = pair
     monkeypatch.setattr(single_flight, "SECONDS_BETWEEN_HEARTBEATS", 0.01)
-    failed, updating = threading.Event(), here._store.updating
+    failed, updating = threading.Event(), here.store.updating
 
     def fail_once():
         if failed.is_set() or not is_heart():
@@ -219,7 +220,7 @@ def test_heart_beats_on_after_any_error(pair, monkeypatch, caplog):
         failed.set()
         raise ValueError("what was sent")
 
-    monkeypatch.setattr(here._store, "updating", fail_once)
+    monkeypatch.setattr(here.store, "updating", fail_once)
     entry = here.reserve_once("adult", CHARGE)
     assert failed.wait(120)
     make_silent(there)
@@ -236,7 +237,7 @@ def test_heart_that_stopped_is_started_again_by_the_next_flight(pair, monkeypatc
     here, there = pair
     monkeypatch.setattr(single_flight, "SECONDS_BETWEEN_HEARTBEATS", 0.01)
 
-    hearts, updating = queue.SimpleQueue(), here._store.updating
+    hearts, updating = queue.SimpleQueue(), here.store.updating
 
     def stop():
         if is_heart():
@@ -245,7 +246,7 @@ def test_heart_that_stopped_is_started_again_by_the_next_flight(pair, monkeypatc
         return updating()
 
     with monkeypatch.context() as patch:
-        patch.setattr(here._store, "updating", stop)
+        patch.setattr(here.store, "updating", stop)
         entries = [here.reserve_once("adult", CHARGE)]
         hearts.get(timeout=120).join()
     entries.append(here.reserve_once("adult", Charge("query", "other", Request("q"), 0.1)))
@@ -261,13 +262,13 @@ def test_release_and_charge_are_all_that_is_written(tmp_path):
     with closing(open_ledger(tmp_path / "ledger.sqlite")) as ledger:
         ledger.open_dataset("adult", 1.0, 1e-6)
         commits = []
-        transaction = ledger._store.transaction
+        transaction = ledger.store.transaction
 
         def counted(begin: str):
             commits.append(begin)
             return transaction(begin)
 
-        ledger._store.transaction = counted
+        ledger.store.transaction = counted
         ledger.release(ledger.reserve_once("adult", CHARGE).id, "{}")
         assert commits == ["BEGIN IMMEDIATE"] * 2
 
@@ -414,18 +415,18 @@ def test_process_that_was_silent_during_an_outage_corrects_that_it_died(pair, mo
     here, there = pair
     ann = here.account("ann", default_limit=1.0)
     entry = ann.reserve_once("adult", Charge("query", "k", Request("q"), 0.1))
-    writing = here._store.writing
+    writing = here.store.writing
 
     def away():
         raise LedgerUnavailable("away")
 
     monkeypatch.setattr(single_flight, "SECONDS_BETWEEN_HEARTBEATS", 0.01)
-    monkeypatch.setattr(here._store, "writing", away)
+    monkeypatch.setattr(here.store, "writing", away)
     ann.abandon(entry.row, Ending.LEDGER_LOST)
     make_silent(there)
     there.failures.find_interrupted()
     assert there.failures.counted("adult", "ann") == {Ending.DIED: 1}
-    monkeypatch.setattr(here._store, "writing", writing)
+    monkeypatch.setattr(here.store, "writing", writing)
     wait_until_heart_ends(here)
     assert there.failures.counted("adult", "ann") == {}
     assert there.verify_audit().problems == []
@@ -451,7 +452,7 @@ def test_a_process_that_was_silent_stores_no_second_release_after_a_restore(pair
     taken = there.reserve_once("adult", CHARGE)
     assert taken.row == entry.row
     there.release(taken.row, "{}")
-    there.recovery.restore(tmp_path / "backup.sqlite", by="carol")
+    restored(there, tmp_path / "backup.sqlite", by="carol")
     with pytest.raises(LedgerBehind):
         here.release(entry.row, "{}")
     assert there.find("adult", "k") is None
@@ -487,7 +488,7 @@ def test_an_ending_that_is_reported_after_a_restore_does_not_keep_the_charge(pai
     there.failures.find_interrupted()
     there.recovery.backup(tmp_path / "backup.sqlite")
     there.release(there.reserve_once("adult", CHARGE).row, "{}")
-    there.recovery.restore(tmp_path / "backup.sqlite", by="carol")
+    restored(there, tmp_path / "backup.sqlite", by="carol")
     if there.recovery.anchor_problem():
         there.recovery.declare_loss(reason="restored", by="carol")
     here.abandon(entry.row, Ending.LEDGER_LOST)
@@ -511,7 +512,7 @@ def test_a_release_whose_commit_broke_is_checked_again_when_it_is_repeated(pair,
     here, there = pair
     entry = here.reserve_once("adult", CHARGE)
     here.recovery.backup(tmp_path / "backup.sqlite")
-    writing = here._store.writing
+    writing = here.store.writing
 
     @contextmanager
     def broken():
@@ -520,10 +521,10 @@ def test_a_release_whose_commit_broke_is_checked_again_when_it_is_repeated(pair,
             raise LedgerUnavailable("away")
 
     with monkeypatch.context() as patched:
-        patched.setattr(here._store, "writing", broken)
+        patched.setattr(here.store, "writing", broken)
         with pytest.raises(LedgerUnavailable):
             here.release(entry.row, "{}")
-    there.recovery.restore(tmp_path / "backup.sqlite", by="carol")
+    restored(there, tmp_path / "backup.sqlite", by="carol")
     with pytest.raises(LedgerBehind):
         here.release(entry.row, "{}")
 

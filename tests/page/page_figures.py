@@ -158,7 +158,7 @@ def fill_history(ledger: SQLLedger, dataset: str, lines: int) -> None:
         dataset, Charge("query", "line 0", Request(line_sql(0), {"sql": line_sql(0)}), 1e-6)
     )
     ledger.release(first.row, "{}")
-    with ledger._store.writing() as connection:
+    with ledger.store.writing() as connection:
         row = connection.execute(sa.select(ENTRIES).where(ENTRIES.c.id == first.row)).one()._asdict()
         copies = [
             row

@@ -145,7 +145,7 @@ def test_a_charge_under_other_declarations_is_not_taken_over(
     monkeypatch.setattr(single_flight, "SECONDS_BETWEEN_HEARTBEATS", 0.05)
     with through(database, address) as (proxy, place), closing(open_ledger(place)) as ledger:
         entry = _broken_charge(proxy, ledger)
-        while ledger._flights._doubtful:
+        while ledger.flights._doubtful:
             threading.Event().wait(0.02)
         changed = Charge("query", "key", Request("a query"), 0.1, declarations="others")
         other = ledger.account("alice", default_limit=5.0).reserve_once("people", changed)

@@ -20,6 +20,7 @@ from slow_engine import slow_down
 
 from dpxplain.errors import LedgerUnavailable
 from dpxplain.ledger.address import LedgerAddress
+from dpxplain.ledger.backup import verified_backup
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.server import authenticate, context, metrics
 from dpxplain.server.app import ledger_of
@@ -69,22 +70,22 @@ def locked(path: Path) -> Iterator[None]:
 @contextmanager
 def locked_for_long(server: RunningServer, path: Path) -> Iterator[None]:
     """Locked for longer than the server waits; before and after it waits for as long as it takes."""
-    patience = server.ledger._store.busy_seconds
+    patience = server.ledger.store.busy_seconds
     with locked(path):
-        server.ledger._store.busy_seconds = 0.2
+        server.ledger.store.busy_seconds = 0.2
         yield
-    server.ledger._store.busy_seconds = patience
+    server.ledger.store.busy_seconds = patience
 
 
 @contextmanager
 def full_disk(server: RunningServer) -> Iterator[None]:
     """No page more than there are: SQLite says the same of a disk without space."""
-    with server.ledger._store.writing() as connection:
+    with server.ledger.store.writing() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
         most = connection.exec_driver_sql("PRAGMA max_page_count").scalar_one()
         connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
     yield
-    with server.ledger._store.writing() as connection:
+    with server.ledger.store.writing() as connection:
         connection.exec_driver_sql(f"PRAGMA max_page_count = {most}")
 
 
@@ -273,7 +274,8 @@ def test_a_ledger_behind_its_anchor_is_not_ready(tmp_path: Path, probed: None) -
         ledger.recovery.backup(backup)
         assert server.client().post("/datasets/people/query", json=ASK).status_code == 200
         assert server.anonymous().get("/ready").status_code == 200
-        ledger.recovery.restore(backup, by="carol")
+        with verified_backup(backup) as copy:
+            ledger.recovery.restore(copy, by="carol")
         response = server.anonymous().get("/ready")
         assert (response.status_code, response.json()["checks"]["ledger"]) == (503, "failed")
 
@@ -400,7 +402,7 @@ def test_a_full_disk_is_told_once_as_what_it_is_and_is_not_the_analysts(
             assert len(outages) == 1
             assert "is full. Free some space" in outages[0]
             assert lines(caplog, logging.WARNING) == []
-    until(lambda: not on_sqlite.ledger._flights._has_reports)
+    until(lambda: not on_sqlite.ledger.flights._has_reports)
     assert client.get("/datasets/people").json()["failures"]["counted"] == 0
     assert client.get("/datasets/people/history").json()["entries"][-1]["kept"]
     spent = on_sqlite.ledger.budget("people").spent

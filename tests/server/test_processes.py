@@ -102,7 +102,7 @@ def test_processes_divide_the_limits_and_free_requests_write_nothing(
             token = {"token": one.token("alice")}
             codes = [one.anonymous().post("/session", json=token).status_code for _ in range(3)]
             assert codes == [200, 200, 429]
-        with here._store.reading() as connection:
+        with here.store.reading() as connection:
             assert connection.execute(sa.select(PROCESSES)).all() == []
 
 
@@ -110,13 +110,13 @@ def _counted(ledger: Any) -> list[str]:
     """Filled with a word for each transaction that may write."""
     writes: list[str] = []
     for name in ("writing", "updating"):
-        begin = getattr(ledger._store, name)
+        begin = getattr(ledger.store, name)
 
         def counted(begin: Any = begin, name: str = name) -> Any:
             writes.append(name)
             return begin()
 
-        setattr(ledger._store, name, counted)
+        setattr(ledger.store, name, counted)
     return writes
 
 
@@ -130,7 +130,7 @@ def test_a_process_that_comes_and_one_that_is_silent_are_noticed(
         silent = ledger.processes.enter()
         while first() != 2:
             time.sleep(0.01)
-        with ledger._store.updating() as connection:
+        with ledger.store.updating() as connection:
             long_ago = {"heard": "2020-01-01T00:00:00+00:00"}
             connection.execute(sa.update(PROCESSES).where(PROCESSES.c.id == silent).values(**long_ago))
         while first() != 1:

@@ -37,7 +37,7 @@ def test_of_two_measurements_of_one_charge_only_the_stored_one_is_shown(
         def lose_the_ledger(*_release: Any) -> None:
             """It is away for so long that the other process takes this one for dead."""
             monkeypatch.undo()
-            with ledger._store.updating() as connection:
+            with ledger.store.updating() as connection:
                 connection.execute(sa.update(FLIGHTS).values(heard="2020-01-01T00:00:00+00:00"))
             answers.append(there.query(SQL, rho=0.5))
             raise LedgerUnavailable("It is away.")

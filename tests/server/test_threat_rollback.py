@@ -17,6 +17,7 @@ import dpxplain as dpx
 from dpxplain.cli import run
 from dpxplain.errors import LedgerBehind
 from dpxplain.ledger.anchor_guard import AnchorFile
+from dpxplain.ledger.backup import verified_backup
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.server import limits
 from dpxplain.server.config import Config
@@ -128,7 +129,7 @@ def test_a_machine_that_charged_nothing_remembers_what_another_charged(
         idle = one.client("ann")
         busy = two.anonymous(dict(idle.headers))
         here.recovery.backup(backup)
-        file, written = here._store.anchor.file, threading.Event()
+        file, written = here.store.anchor.file, threading.Event()
         append = file.append
 
         def append_and_tell(mark: Any) -> None:
@@ -140,7 +141,8 @@ def test_a_machine_that_charged_nothing_remembers_what_another_charged(
         while _spent(anchors[0]) != {"people": {"ann": 0.25}}:
             assert written.wait(60), "no heartbeat has written the anchor"
             written.clear()
-        here.recovery.restore(backup, by="carol")
+        with verified_backup(backup) as copy:
+            here.recovery.restore(copy, by="carol")
         for client in (idle, busy):
             refused = ask(client, 0.1, COUNT)
             assert (refused.status_code, refused.json()["code"]) == (409, "ledger_behind")

@@ -53,7 +53,7 @@ def create_ledger(place: LedgerPlace = None, as_json: o.Json = False) -> None:
       [cyan]dpxplain ledger create --ledger postgresql://user@host/database[/cyan]
     """
     with ledger_at(place, create=True) as ledger:
-        if not ledger.is_new:
+        if not ledger.store.is_new:
             raise BadRequest(
                 f"{ledger.name} already exists, with {ledger.head()[0]:,} records.",
                 remedy="Use this ledger, or name another place with --ledger.",
@@ -160,7 +160,7 @@ def restore(
                 f"The ledger has {records:,} records, which would be lost.",
                 remedy="Back it up first (dpxplain ledger backup), then restore with --replace.",
             )
-        report = ledger.recovery.restore_verified(backup, by=acting_curator(by))
+        report = ledger.recovery.restore(backup, by=acting_curator(by))
         problem, lost = ledger.recovery.anchor_problem(), _known_losses(ledger)
     if as_json:
         fields = asdict(report) | {"behind": problem, "lost": _as_json(lost)}
@@ -337,7 +337,7 @@ def verify_audit(
         since = None if full else _last_verified(ledger, place_of_key)
         report = ledger.verify_audit(head, anchored, since=since, full=full or None)
         _remember_verified(ledger, place_of_key)
-        upgraded = ledger.is_upgraded
+        upgraded = ledger.store.is_upgraded
     intact = report.intact and report.records > 0
     if as_json:
         fields = asdict(report) | {"intact": intact, "upgraded": upgraded}

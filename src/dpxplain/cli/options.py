@@ -484,7 +484,7 @@ def ledger_at(
     ledger = open_ledger(
         address.place, create=create, anchor=anchor or address.anchor, is_recovery=is_recovery
     )
-    if ledger.is_new:
+    if ledger.store.is_new:
         note(f"{ledger.name} is new. Nothing has been spent in it.")
     try:
         yield ledger

@@ -31,19 +31,10 @@ WORKSPACE_VARIABLE = "DPXPLAIN_WORKSPACE"
 
 _POSTGRES = re.compile(r"postgres(ql)?(\+psycopg)?://", re.IGNORECASE)
 _SCHEMES = ("postgresql", "postgres", "sqlite")
-_OTHER_SCHEMES = {
-    "psql",
-    "pgsql",
-    "mysql",
-    "mariadb",
-    "mssql",
-    "oracle",
-    "duckdb",
-    "jdbc",
-    "file",
-    "http",
-    "https",
-}
+_OTHER_SCHEMES = (
+    *("psql", "pgsql", "mysql", "mariadb", "mssql", "oracle", "duckdb", "jdbc"),
+    *("file", "http", "https"),
+)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30})(:/|:|//)")  # Path("x://y") is x:/y
 _PASSWORD = re.compile(r"(password|passwd|pwd)\s*=", re.IGNORECASE)
 _KEYWORDS = re.compile(r"\s*(host|hostaddr|port|dbname|user|password|service)\s*=")

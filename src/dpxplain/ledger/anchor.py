@@ -31,7 +31,7 @@ from dpxplain.ledger import audit
 from dpxplain.ledger.anchor_guard import sync_folder
 from dpxplain.ledger.audit import rho_text
 from dpxplain.ledger.protocol import AuditReport
-from dpxplain.ledger.tables import ENTRIES, LIMITS, LOG, RELEASES, STATE, primary_key, unguarded
+from dpxplain.ledger.tables import ENTRIES, LIMITS, LOG, RELEASES, STATE, primary_key
 
 LONG_LOG = 20_000
 """A log with at most this many records is always verified in full, a longer one from its last anchor."""
@@ -45,15 +45,7 @@ _RARE_ACTIONS = sorted(audit.CHANGES - {audit.RESERVED, audit.RELEASED})
 _KEYS_AT_ONCE = 500
 
 _FIRST = sa.select(LOG.c.hash).order_by(LOG.c.id).limit(1)
-_LAST = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
-_RECORD = sa.select(LOG.c.hash).where(LOG.c.id == sa.bindparam("id"))
 _DATASETS = sa.select(LIMITS.c.dataset).distinct()
-_SPENT = (
-    sa.select(ENTRIES.c.total_units)
-    .where(ENTRIES.c.dataset == sa.bindparam("dataset"))
-    .order_by(ENTRIES.c.id.desc())
-    .limit(1)
-)
 
 
 @dataclass(frozen=True)
@@ -71,11 +63,11 @@ class Anchor:
     @classmethod
     def of(cls, connection: sa.Connection) -> Anchor:
         """An anchor of the log as it is now."""
-        last = connection.execute(_LAST).one_or_none()
+        records, head = audit.head(connection)
         return cls(
             first=connection.execute(_FIRST).scalar_one_or_none() or audit.GENESIS,
-            records=0 if last is None else last.id,
-            head=audit.GENESIS if last is None else last.hash,
+            records=records,
+            head=head,
             time=audit.now(),
             spent=_spent(connection),
         )
@@ -113,9 +105,9 @@ class Anchor:
         """One sentence per sign that the log does not continue from this anchor; empty if it does."""
         if self.records == 0:
             return []
-        last = connection.execute(_LAST).one_or_none()
+        last, _ = audit.head(connection)
         made_at = f"the anchor was made at record {self.records} ({self.time[:16].replace('T', ' ')} UTC)"
-        if last is None:
+        if last == 0:
             return [f"The log is empty, but {made_at}. Somebody replaced the ledger by an empty one."]
         problems = []
         if connection.execute(_FIRST).scalar_one() != self.first:
@@ -123,12 +115,12 @@ class Anchor:
                 "The log begins differently from the one that the anchor was made for. It was rewritten, or "
                 "belongs to another ledger."
             )
-        elif last.id < self.records:
+        elif last < self.records:
             problems.append(
-                f"The log ends at record {last.id}, but {made_at}. Its end was cut off, or an older copy was "
+                f"The log ends at record {last}, but {made_at}. Its end was cut off, or an older copy was "
                 "put back."
             )
-        elif connection.execute(_RECORD, {"id": self.records}).scalar_one_or_none() != self.head:
+        elif audit.record_hash(connection, self.records) != self.head:
             problems.append(
                 f"Record {self.records} differs from the one in the anchor. The log was rewritten, or "
                 "continued from an older copy."
@@ -220,7 +212,7 @@ def _signature(content: Any, key: bytes) -> str:
 def _spent(connection: sa.Connection) -> dict[str, int]:
     """The amount spent on each data set, by the running totals, which a verification checks."""
     datasets = connection.execute(_DATASETS).scalars().all()
-    totals = {name: connection.execute(_SPENT, {"dataset": name}).scalar_one_or_none() for name in datasets}
+    totals = {name: audit.total_spent(connection, name) for name in datasets}
     return {name: int(total) for name, total in totals.items() if total is not None}
 
 
@@ -250,13 +242,7 @@ def verify_since(connection: sa.Connection, anchor: Anchor) -> AuditReport:
     """Checks the records after the anchor, the rows that they describe, every row of the small tables, and
     the amounts spent. The caller compares the anchor itself with the log; `connection` must see one snapshot.
     """
-    problems = [
-        (
-            f"The table {table} is not protected against changes: its triggers are missing, changed or "
-            "switched off."
-        )
-        for table in unguarded(connection)
-    ]
+    problems = audit.unprotected(connection)
     tables = audit.RecordedTables()
     for row in _rare_records(connection, anchor.records):
         problems += tables.add(row)
@@ -320,15 +306,11 @@ def _changed_rows(
     key, problems, missing = primary_key(table), [], dict(recorded)
     for number, digest in audit.row_digests(table, _rows(connection, table, recorded)):
         if missing.pop(number) != digest:
-            problems.append(f"The {kind} {number} was altered: it differs from the log.")
-    problems += [
-        f"The {kind} {number} was deleted: the log has it, the table does not." for number in missing
-    ]
+            problems.append(audit.altered_row(kind, number))
+    problems += [audit.deleted_row(kind, number) for number in missing]
     newer = sa.select(key).where(key > last_entry).order_by(key)
     return problems + [
-        f"The {kind} {row[0]} was inserted: the log does not have it."
-        for row in audit.stream(connection, newer)
-        if row[0] not in recorded
+        audit.inserted_row(kind, row[0]) for row in audit.stream(connection, newer) if row[0] not in recorded
     ]
 
 
@@ -351,8 +333,7 @@ def _wrong_totals(connection: sa.Connection, anchor: Anchor, last_entry: int) ->
             problems.append(f"The running total of entry {row.id} does not match the entries before it.")
             spent[row.dataset] = row.total_units
     for dataset, units in spent.items():
-        total = connection.execute(_SPENT, {"dataset": dataset}).scalar_one_or_none()
-        if (total or 0) != units:
+        if (audit.total_spent(connection, dataset) or 0) != units:
             problems.append(
                 f"The amount spent on {dataset!r} does not match the anchor plus the later charges."
             )

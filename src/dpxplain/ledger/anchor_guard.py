@@ -370,10 +370,10 @@ def _encoded(fields: Mapping[str, Any]) -> bytes:
 
 LOGGER = logging.getLogger("dpxplain.ledger")
 
-_LAST = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
-_RECORD = sa.select(LOG.c.hash).where(LOG.c.id == sa.bindparam("id"))
 _ANCHORED_ENTRY = sa.select(ENTRIES.c.id).where(ENTRIES.c.id == sa.bindparam("entry")).scalar_subquery()
-_RECORD_AND_ENTRY = _RECORD.add_columns(_ANCHORED_ENTRY.label("entry"))
+_RECORD_AND_ENTRY = sa.select(LOG.c.hash, _ANCHORED_ENTRY.label("entry")).where(
+    LOG.c.id == sa.bindparam("id")
+)
 _SPENT = (ENTRIES.c.id, ENTRIES.c.dataset, ENTRIES.c.analyst, ENTRIES.c.own_units)
 _MOST_SINCE = 1_000
 """Above this number of new entries, only the newest entry of each analyst is read."""
@@ -381,7 +381,7 @@ _MOST_SINCE = 1_000
 
 def _entries_since() -> sa.Select[Any]:
     """The entries after a given one, each with the log's last record: one statement, one round trip."""
-    last = _LAST.subquery()
+    last = audit.LAST_RECORD.subquery()
     with_head = sa.select(*_SPENT, last.c.id.label("records"), last.c.hash).join(last, sa.true())
     later = with_head.where(ENTRIES.c.id > sa.bindparam("entry")).order_by(ENTRIES.c.id)
     return later.limit(_MOST_SINCE + 1)
@@ -471,12 +471,12 @@ class AnchorGuard:
                     "altered, or overwritten while it was open."
                 )
             return self._lower_total(connection, anchor) if with_totals else None
-        last = connection.execute(_LAST).one_or_none()
+        last, _ = audit.head(connection)
         written_at = f"its anchor was written at record {head.records} ({_minute(anchor.time)} UTC)"
-        if last is None:
+        if last == 0:
             return f"{self._name} is empty, but {written_at}. It is not the ledger that was charged."
-        if last.id < head.records:
-            return f"{self._name} ends at record {last.id}, but {written_at}. An older copy was put back."
+        if last < head.records:
+            return f"{self._name} ends at record {last}, but {written_at}. An older copy was put back."
         return (
             f"{self._name} has a different record {head.records} than its anchor ({_minute(anchor.time)} "
             "UTC). It continued from an older copy, was rewritten, or is a different ledger."
@@ -499,7 +499,7 @@ class AnchorGuard:
         problem = self.problem(connection)
         if problem is None:
             return
-        if connection.execute(_LAST).one_or_none() is None:
+        if audit.head(connection)[0] == 0:
             raise SourceError(problem, remedy=REMEDY)
         LOGGER.error("new queries are blocked: %s", problem)
         self._logged = problem
@@ -511,10 +511,10 @@ class AnchorGuard:
             return full_mark(connection)
         rows = connection.execute(_SINCE, {"entry": anchor.entry}).all()
         if not rows:
-            last = connection.execute(_LAST).one_or_none()
-            if last is None or last.id <= anchor.head.records:
+            last = Head(*audit.head(connection))
+            if last.records <= anchor.head.records:
                 return None
-            return Mark(Head(last.id, last.hash), anchor.entry, audit.now(), {})
+            return Mark(last, anchor.entry, audit.now(), {})
         if len(rows) > _MOST_SINCE:
             return full_mark(connection)
         spent: dict[str, dict[str, int]] = {}
@@ -627,20 +627,20 @@ REMEDY = (
 
 def holds(connection: sa.Connection, head: Head) -> bool:
     """Whether the log has this record."""
-    return bool(connection.execute(_RECORD, {"id": head.records}).scalar_one_or_none() == head.hash)
+    return audit.record_hash(connection, head.records) == head.hash
 
 
 def full_mark(connection: sa.Connection) -> Mark | None:
     """A mark with the totals of everyone; None if the log is empty."""
-    last = connection.execute(_LAST).one_or_none()
-    if last is None:
+    last = Head(*audit.head(connection))
+    if last.records == 0:
         return None
     spent: dict[str, dict[str, int]] = {}
     newest = 0
     for row in _newest_of_each_analyst(connection):
         spent.setdefault(row.dataset, {})[row.analyst] = row.own_units
         newest = max(newest, row.id)
-    return Mark(Head(last.id, last.hash), newest, audit.now(), spent)
+    return Mark(last, newest, audit.now(), spent)
 
 
 def _newest_of_each_analyst(connection: sa.Connection) -> Iterator[sa.Row[Any]]:

@@ -93,7 +93,8 @@ _ROWS_AT_ONCE = 500
 _UNREADABLE = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
 """Raised by values that the ledger never writes, such as NaN, or bytes in place of text."""
 
-_LAST = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
+LAST_RECORD = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
+_RECORD_HASH = sa.select(LOG.c.hash).where(LOG.c.id == sa.bindparam("id"))
 _AS_DIGEST = {"payload": "sha256", "secret_hash": "secret_hash_sha256", "secret": "secret_sha256"}
 _AS_JSON = frozenset({"spends", "request"})
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -166,9 +167,14 @@ def _insertion(table: sa.Table) -> sa.Executable:
 
 
 def head(connection: sa.Connection) -> tuple[int, str]:
-    """The number and the hash of the log's last record."""
-    last = connection.execute(_LAST).one_or_none()
+    """The number and the hash of the log's last record; 0 and GENESIS if the log is empty."""
+    last = connection.execute(LAST_RECORD).one_or_none()
     return (0, GENESIS) if last is None else (last.id, last.hash)
+
+
+def record_hash(connection: sa.Connection, id: int) -> str | None:
+    """The hash of the log's record with this number; None if there is none."""
+    return connection.execute(_RECORD_HASH, {"id": id}).scalar_one_or_none()
 
 
 def append(
@@ -181,10 +187,9 @@ def append(
 ) -> None:
     """Adds a record to the log. The caller's transaction must hold the writers' lock."""
     text = canonical(details)
-    last = connection.execute(_LAST).one_or_none()
-    previous = GENESIS if last is None else last.hash
+    last, previous = head(connection)
     record = {
-        "id": 1 if last is None else last.id + 1,
+        "id": last + 1,
         "time": time or now(),
         "actor": actor,
         "action": action,
@@ -212,14 +217,7 @@ def append_change(
 @damage_explained()
 def record_of(row: sa.Row[Any]) -> AuditRecord:
     return AuditRecord(
-        id=row.id,
-        time=datetime.fromisoformat(row.time),
-        actor=row.actor,
-        action=row.action,
-        dataset=row.dataset,
-        details=json.loads(row.details),
-        previous=row.previous,
-        hash=row.hash,
+        **row._asdict() | {"time": datetime.fromisoformat(row.time), "details": json.loads(row.details)}
     )
 
 
@@ -248,13 +246,7 @@ def verify(connection: sa.Connection, head: str | None) -> AuditReport:
     cannot see that the newest rows and records were cut off together, or that the whole chain was computed
     anew. Only a `head` noted down elsewhere shows that.
     """
-    problems = [
-        (
-            f"The table {table} is not protected against changes: its triggers are missing, changed or "
-            "switched off."
-        )
-        for table in unguarded(connection)
-    ]
+    problems = unprotected(connection)
     tables = RecordedTables()
     previous, records = GENESIS, 0
     head_seen = head is None or head == GENESIS
@@ -274,6 +266,15 @@ def verify(connection: sa.Connection, head: str | None) -> AuditReport:
     problems += _wrong_unreleased(connection)
     problems += wrong_accounts(connection)
     return AuditReport(records, previous, problems)
+
+
+def unprotected(connection: sa.Connection) -> list[str]:
+    """One sentence for each append-only table with a missing, altered or disabled trigger."""
+    return [
+        f"The table {table} is not protected against changes: its triggers are missing, changed or switched "
+        "off."
+        for table in unguarded(connection)
+    ]
 
 
 def broken_link(row: sa.Row[Any], previous: str) -> list[str]:
@@ -344,12 +345,10 @@ class RecordedTables:
             for key, stored in row_digests(table, stream(connection, all_rows(table))):
                 expected = recorded.pop(key, None)
                 if expected is None:
-                    problems.append(f"The {kind} {key} was inserted: the log does not have it.")
+                    problems.append(inserted_row(kind, key))
                 elif expected != stored:
-                    problems.append(f"The {kind} {key} was altered: it differs from the log.")
-            problems += [
-                f"The {kind} {key} was deleted: the log has it, the table does not." for key in recorded
-            ]
+                    problems.append(altered_row(kind, key))
+            problems += [deleted_row(kind, key) for key in recorded]
         return problems
 
     def _exceeded_limits(self, action: str, details: Mapping[str, Any]) -> list[str]:
@@ -372,6 +371,18 @@ class RecordedTables:
         if entry["own_units"] > allowance:
             problems.append(f"Entry {entry['id']} exceeds the allowance that {analyst!r} had at that time.")
         return problems
+
+
+def inserted_row(kind: str, key: object) -> str:
+    return f"The {kind} {key} was inserted: the log does not have it."
+
+
+def altered_row(kind: str, key: object) -> str:
+    return f"The {kind} {key} was altered: it differs from the log."
+
+
+def deleted_row(kind: str, key: object) -> str:
+    return f"The {kind} {key} was deleted: the log has it, the table does not."
 
 
 def all_rows(table: sa.Table) -> sa.Select[Any]:
@@ -441,13 +452,13 @@ _LATEST_GRANT = (
     .order_by(GRANTS.c.id.desc())
     .limit(1)
 )
-_LAST_ENTRY = (
+_LAST_TOTAL = (
     sa.select(ENTRIES.c.total_units)
     .where(ENTRIES.c.dataset == _DATASET)
     .order_by(ENTRIES.c.id.desc())
     .limit(1)
 )
-_LAST_OWN_ENTRY = (
+_LAST_OWN_TOTAL = (
     sa.select(ENTRIES.c.own_units)
     .where(ENTRIES.c.dataset == _DATASET, ENTRIES.c.analyst == _ANALYST)
     .order_by(ENTRIES.c.id.desc())
@@ -488,8 +499,8 @@ def _standing_statement() -> sa.Select[Any]:
     limit, grant = _LATEST_LIMIT.subquery(), _LATEST_GRANT.subquery()
     return sa.select(
         *(limit.c.declared_units, limit.c.top_up_units, limit.c.delta, grant.c.limit_units, grant.c.expires),
-        _LAST_ENTRY.scalar_subquery().label("spent"),
-        _LAST_OWN_ENTRY.scalar_subquery().label("own_spent"),
+        _LAST_TOTAL.scalar_subquery().label("spent"),
+        _LAST_OWN_TOTAL.scalar_subquery().label("own_spent"),
         _gaussian(EVERYONE).label("gaussian"),
         _gaussian(_ANALYST).label("own_gaussian"),
         _DELTA_CHARGES.exists().label("has_discoveries"),
@@ -527,20 +538,16 @@ class Standing:
     def budget(self, discovered_delta: float = 0.0) -> Budget:
         """The budget to be shown; `discovered_delta` is the δ that discoveries have spent."""
         if self.own_limit is None:
-            return Budget(
-                limit=rho_of_units(self.limit),
-                spent=rho_of_units(self.spent),
-                delta=self.delta,
-                gaussian=rho_of_units(self.gaussian),
-                discovered_delta=discovered_delta,
-            )
+            limit, spent, gaussian = self.limit, self.spent, self.gaussian
+        else:
+            limit, spent, gaussian = self.own_limit, self.own_spent, self.own_gaussian
         return Budget(
-            limit=rho_of_units(self.own_limit),
-            spent=rho_of_units(self.own_spent),
+            limit=rho_of_units(limit),
+            spent=rho_of_units(spent),
             delta=self.delta,
-            expires=self.expires,
-            shared_remaining=rho_of_units(self.left),
-            gaussian=rho_of_units(self.own_gaussian),
+            expires=None if self.own_limit is None else self.expires,
+            shared_remaining=None if self.own_limit is None else rho_of_units(self.left),
+            gaussian=rho_of_units(gaussian),
             discovered_delta=discovered_delta,
         )
 
@@ -622,10 +629,15 @@ def analysts(connection: sa.Connection, dataset: str) -> list[str]:
     return sorted(names)
 
 
+def total_spent(connection: sa.Connection, dataset: str) -> int | None:
+    """What all analysts have spent, in units: the running total of the last entry; None without entries."""
+    return connection.execute(_LAST_TOTAL, {"dataset": dataset}).scalar_one_or_none()
+
+
 def own_spent(connection: sa.Connection, dataset: str, analyst: str) -> int:
     """What the analyst has spent, in units: the running total of their last entry."""
     wanted = {"dataset": dataset, "analyst": analyst}
-    return connection.execute(_LAST_OWN_ENTRY, wanted).scalar_one_or_none() or 0
+    return connection.execute(_LAST_OWN_TOTAL, wanted).scalar_one_or_none() or 0
 
 
 def latest_limit(connection: sa.Connection, dataset: str) -> sa.Row[Any] | None:

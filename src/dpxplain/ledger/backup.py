@@ -61,37 +61,10 @@ _SECONDS_BETWEEN_TRIES = 0.05
 _LOCK_NOT_AVAILABLE = "55P03"
 
 _COPIED = tuple(table for table in METADATA.sorted_tables if table in APPEND_ONLY)
-_LAST_RECORD = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
 _RAISE_SEQUENCE = sa.text(
     "SELECT setval(pg_get_serial_sequence(:table, 'id'), greatest(1, :last, "
     "coalesce(pg_sequence_last_value(pg_get_serial_sequence(:table, 'id')::regclass), 0)))"
 )
-
-
-def write_backup(store: Store, file: Path) -> AuditReport:
-    """Copies one snapshot of the ledger to a new file, verifies the copy and returns the report.
-
-    Other processes can read and write meanwhile. The file appears complete and readable by its owner only, or
-    not at all. A broken ledger is copied too, and the report says so.
-    """
-    exists = BadRequest(f"{str(file)!r} already exists.", remedy="Choose another name, or a folder.")
-    if file.exists():
-        raise exists
-    try:
-        with TemporaryDirectory(prefix=".new-backup-", dir=file.absolute().parent) as folder:
-            draft = Path(folder, file.name)
-            report = _copy_to(store, draft)
-            sync_file(draft)
-            os.link(draft, file)
-            sync_folder(file.absolute().parent)
-    except FileExistsError:
-        raise exists from None
-    except OSError as error:
-        raise SourceError(
-            f"The backup {str(file)!r} cannot be written: {error.strerror}.",
-            remedy="Check the folder, its permissions and its free space.",
-        ) from None
-    return report
 
 
 @dataclass(frozen=True)
@@ -111,30 +84,11 @@ def verified_backup(file: Path) -> Iterator[Backup]:
         yield Backup(source, report)
 
 
-def restore_backup(store: Store, backup: Backup, by: str) -> AuditReport:
-    """Replaces the ledger's rows with those of a backup, in one transaction. Returns the backup's report.
-
-    Processes that have the ledger open continue with the restored one.
-    """
-    with store.writing() as connection:
-        _lock_tables(connection, store)
-        drop_triggers(connection)
-        for table in reversed(METADATA.sorted_tables):
-            if table is not PROCESSES:  # the running processes stay
-                connection.execute(sa.delete(table))
-        _copy_rows(backup.connection, connection)
-        raise_sequences(connection)
-        create_triggers(connection)
-        details = {"records": backup.report.records, "head": backup.report.head}
-        audit.append(connection, by, audit.RESTORED, None, details)
-    return backup.report
-
-
 def _copy_to(store: Store, draft: Path) -> AuditReport:
     copy = SQLiteStore(draft)
     try:
         with store.snapshot() as source, copy.writing() as target:
-            head = source.execute(_LAST_RECORD).one_or_none()
+            expected = audit.head(source)
             _copy_rows(source, target)
         with copy.snapshot() as connection:
             report = audit.verify(connection, None)
@@ -142,7 +96,6 @@ def _copy_to(store: Store, draft: Path) -> AuditReport:
         raise damaged(store.name) from None
     finally:
         copy.close()
-    expected = (0, audit.GENESIS) if head is None else (head.id, head.hash)
     if (report.records, report.head) != expected:
         problem = "The copy is incomplete: the ledger's last records are missing."
         return replace(report, problems=[problem, *report.problems])
@@ -246,7 +199,6 @@ _KIND = "loss"
 
 _OF_DATASET = ENTRIES.c.dataset == sa.bindparam("dataset")
 _OF_ANALYST = ENTRIES.c.analyst == sa.bindparam("analyst")
-_LAST_TOTAL = sa.select(ENTRIES.c.total_units).where(_OF_DATASET).order_by(ENTRIES.c.id.desc()).limit(1)
 _OWN_TOTAL = (
     sa.select(ENTRIES.c.own_units)
     .where(_OF_DATASET, _OF_ANALYST, ENTRIES.c.id <= sa.bindparam("entry"))
@@ -269,55 +221,6 @@ class Loss:
     dataset: str
     analyst: str
     units: int
-
-
-def losses(
-    connection: sa.Connection, guard: AnchorGuard | None, anchor: KeptAnchor | None, *, everything: bool
-) -> list[Loss]:
-    """The losses to charge now: the lost charges and, with `everything`, all remaining budget too.
-
-    `anchor` is the content of the guard's file. All charges in the anchor after the last record that it
-    shares with the ledger count as lost, even if the ledger continued from there with other charges.
-    """
-    problem = None if guard is None else guard.problem(connection, with_totals=True)
-    lost = [] if anchor is None or problem is None else _lost_charges(connection, anchor)
-    if everything:
-        return lost + _remaining(connection, lost)
-    if problem is None:
-        raise _nothing_lost(guard)
-    if anchor is None:
-        raise BadRequest(
-            f"{problem} So nobody can know what was spent.",
-            remedy="Put the file back from a copy, or charge all remaining budget: --everything",
-        )
-    return lost
-
-
-def declare_loss(
-    store: Store, guard: AnchorGuard | None, *, everything: bool, reason: str, by: str
-) -> list[Loss]:
-    """Charges and records the lost amounts, then restarts the anchor at the ledger's last record."""
-    check_reason(reason)
-    with store.writing() as connection:
-        # Read once and first: lines written to the anchor after this are not part of the declared loss.
-        anchor = None if guard is None else guard.readable()
-        charges = losses(connection, guard, anchor, everything=everything)
-        last = connection.execute(_LAST_RECORD).one_or_none()
-        _charge(connection, charges, 0 if anchor is None else anchor.entry, reason, by)
-        details = {
-            "reason": reason,
-            "everything": everything,
-            "anchor": None if anchor is None else _head_details(anchor.head),
-            "ledger": None if last is None else {"records": last.id, "head": last.hash},
-        }
-        end_all_flights(connection)  # before the declaration, so that none of these charges is kept
-        audit.append(connection, by, audit.LOSS_DECLARED, None, details)
-        mark = full_mark(connection)
-        # With these heads, the next loss begins at the last shared record instead of the first.
-        earlier = [] if anchor is None else _shared_heads(connection, anchor)
-    if guard is not None and mark is not None:
-        guard.renew(mark, earlier, anchor)
-    return charges
 
 
 def _lost_charges(connection: sa.Connection, anchor: KeptAnchor) -> list[Loss]:
@@ -357,7 +260,7 @@ def _charge(connection: sa.Connection, charges: Sequence[Loss], newest: int, rea
     first = max(newest, connection.execute(_NEWEST_ENTRY).scalar_one()) + 1
     for id, loss in enumerate(charges, first):
         of_analyst = {"dataset": loss.dataset, "analyst": loss.analyst, "entry": id}
-        total = connection.execute(_LAST_TOTAL, of_analyst).scalar_one_or_none() or 0
+        total = audit.total_spent(connection, loss.dataset) or 0
         own = connection.execute(_OWN_TOTAL, of_analyst).scalar_one_or_none() or 0
         row: dict[str, Any] = {
             "id": id,
@@ -464,25 +367,99 @@ class Recovery:
         return problem
 
     def losses(self, *, everything: bool = False) -> list[Loss]:
-        """The losses that `declare_loss` would charge now."""
-        guard = self._store.anchor
+        """The losses that `declare_loss` would charge now; with `everything`, all remaining budget too."""
         with self._store.snapshot() as connection:
-            anchor = None if guard is None else guard.readable()
-            return losses(connection, guard, anchor, everything=everything)
+            return self._losses(connection, self._readable_anchor(), everything)
 
     def declare_loss(self, *, reason: str, by: str, everything: bool = False) -> list[Loss]:
-        """Charges everything lost between the ledger and its anchor. The ledger can then be used again."""
-        return declare_loss(self._store, self._store.anchor, everything=everything, reason=reason, by=by)
+        """Charges the losses, and restarts the anchor at the ledger's last record.
+
+        The ledger can then be used again.
+        """
+        check_reason(reason)
+        with self._store.writing() as connection:
+            # Read once and first: lines written to the anchor after this are not part of the declared loss.
+            anchor = self._readable_anchor()
+            charges = self._losses(connection, anchor, everything)
+            last = Head(*audit.head(connection))
+            _charge(connection, charges, 0 if anchor is None else anchor.entry, reason, by)
+            details = {
+                "reason": reason,
+                "everything": everything,
+                "anchor": None if anchor is None else _head_details(anchor.head),
+                "ledger": _head_details(last) if last.records else None,
+            }
+            end_all_flights(connection)  # before the declaration, so that none of these charges is kept
+            audit.append(connection, by, audit.LOSS_DECLARED, None, details)
+            mark = full_mark(connection)
+            # With these heads, the next loss begins at the last shared record instead of the first.
+            earlier = [] if anchor is None else _shared_heads(connection, anchor)
+        if self._store.anchor is not None and mark is not None:
+            self._store.anchor.renew(mark, earlier, anchor)
+        return charges
+
+    def _readable_anchor(self) -> KeptAnchor | None:
+        return None if self._store.anchor is None else self._store.anchor.readable()
+
+    def _losses(self, connection: sa.Connection, anchor: KeptAnchor | None, everything: bool) -> list[Loss]:
+        """The losses, by comparison with the content of the anchor file.
+
+        All charges in the anchor after the last record that it shares with the ledger count as lost, even if
+        the ledger continued from there with other charges.
+        """
+        guard = self._store.anchor
+        problem = None if guard is None else guard.problem(connection, with_totals=True)
+        lost = [] if anchor is None or problem is None else _lost_charges(connection, anchor)
+        if everything:
+            return lost + _remaining(connection, lost)
+        if problem is None:
+            raise _nothing_lost(guard)
+        if anchor is None:
+            raise BadRequest(
+                f"{problem} So nobody can know what was spent.",
+                remedy="Put the file back from a copy, or charge all remaining budget: --everything",
+            )
+        return lost
 
     def backup(self, file: Path) -> AuditReport:
-        """Writes a consistent copy of the ledger, as a SQLite file, and verifies it."""
-        return write_backup(self._store, file)
+        """Copies one snapshot of the ledger to a new SQLite file, verifies the copy and returns the report.
 
-    def restore(self, file: Path, *, by: str) -> AuditReport:
-        """Replaces the ledger's content with a backup. Returns the backup's report."""
-        with verified_backup(file) as backup:
-            return self.restore_verified(backup, by=by)
+        Other processes can read and write meanwhile. The file appears complete and readable by its owner
+        only, or not at all. A broken ledger is copied too, and the report says so.
+        """
+        exists = BadRequest(f"{str(file)!r} already exists.", remedy="Choose another name, or a folder.")
+        if file.exists():
+            raise exists
+        try:
+            with TemporaryDirectory(prefix=".new-backup-", dir=file.absolute().parent) as folder:
+                draft = Path(folder, file.name)
+                report = _copy_to(self._store, draft)
+                sync_file(draft)
+                os.link(draft, file)
+                sync_folder(file.absolute().parent)
+        except FileExistsError:
+            raise exists from None
+        except OSError as error:
+            raise SourceError(
+                f"The backup {str(file)!r} cannot be written: {error.strerror}.",
+                remedy="Check the folder, its permissions and its free space.",
+            ) from None
+        return report
 
-    def restore_verified(self, backup: Backup, *, by: str) -> AuditReport:
-        """Restores a backup that is already open, so that it can be verified before the ledger is created."""
-        return restore_backup(self._store, backup, by)
+    def restore(self, backup: Backup, *, by: str) -> AuditReport:
+        """Replaces the ledger's rows with those of a backup, in one transaction. Returns the backup's report.
+
+        Processes that have the ledger open continue with the restored one.
+        """
+        with self._store.writing() as connection:
+            _lock_tables(connection, self._store)
+            drop_triggers(connection)
+            for table in reversed(METADATA.sorted_tables):
+                if table is not PROCESSES:  # the running processes stay
+                    connection.execute(sa.delete(table))
+            _copy_rows(backup.connection, connection)
+            raise_sequences(connection)
+            create_triggers(connection)
+            details = {"records": backup.report.records, "head": backup.report.head}
+            audit.append(connection, by, audit.RESTORED, None, details)
+        return backup.report

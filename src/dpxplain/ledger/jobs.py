@@ -128,18 +128,14 @@ def _job(row: sa.Row[Any]) -> Job:
     heard = datetime.fromisoformat(row.heard)
     is_lost = row.state in UNFINISHED and datetime.now(UTC) - heard > JOB_SILENCE
     return Job(
-        id=row.id,
-        dataset=row.dataset,
-        owner=row.owner,
-        kind=row.kind,
-        request=json.loads(row.request),
-        state="lost" if is_lost else row.state,
-        stage=row.stage,
-        error=None if row.error is None else json.loads(row.error),
-        entry=row.entry,
-        cancel_asked=row.cancel_asked,
-        created=datetime.fromisoformat(row.created),
-        heard=heard,
+        **row._asdict()
+        | {
+            "request": json.loads(row.request),
+            "state": "lost" if is_lost else row.state,
+            "error": None if row.error is None else json.loads(row.error),
+            "created": datetime.fromisoformat(row.created),
+            "heard": heard,
+        }
     )
 
 

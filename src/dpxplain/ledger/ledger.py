@@ -47,7 +47,7 @@ from dpxplain.ledger.protocol import (
     utc_text,
 )
 from dpxplain.ledger.single_flight import Failures, Flights
-from dpxplain.ledger.store import Observer, SQLiteStore, Store, guard
+from dpxplain.ledger.store import SQLiteStore, Store, guard
 from dpxplain.ledger.tables import ENTRIES, GRANTS, LIMITS, LOG, SHARES
 from dpxplain.model.charge import Budget, check_rho, limit_units, rho_of_units
 from dpxplain.model.display import public
@@ -109,46 +109,28 @@ class SQLLedger(Account):
         self.tokens = Tokens(store)
         self.sessions = BrowserSessions(store)
         self.jobs = Jobs(store)
-        self.failures = Failures(store, self._flights)
+        self.failures = Failures(store, self.flights)
         self.analysts = AnalystRecords(store)
         self.privacy_units = PrivacyUnits(store)
         self.versions = SQLDataVersions(store)
         self.verified: Anchor | None = None  # the log's position when this object last found it intact
 
     def __repr__(self) -> str:
-        return f"<{self._store.name}>"
-
-    def observe(self, observer: Observer) -> None:
-        """Notifies the observer, from now on, how each transaction ended."""
-        self._store.observer = observer
+        return f"<{self.store.name}>"
 
     @property
     def name(self) -> str:
         """The file or database as the subject of a sentence, without a password."""
-        return self._store.name
-
-    @property
-    def is_new(self) -> bool:
-        """Whether the ledger was created when it was opened."""
-        return self._store.is_new
-
-    @property
-    def is_upgraded(self) -> bool:
-        """Whether the ledger was upgraded from an earlier format when it was opened."""
-        return self._store.is_upgraded
-
-    def check_clock(self) -> None:
-        """Raises if the clocks of this machine and of the ledger's database differ too much."""
-        self._store.check_clock()
+        return self.store.name
 
     @property
     def has_datasets(self) -> bool:
         """Whether any data set was ever opened in the ledger."""
-        with self._store.reading() as connection:
+        with self.store.reading() as connection:
             return connection.execute(sa.select(LIMITS.c.id).limit(1)).first() is not None
 
     def close(self) -> None:
-        self._store.close()
+        self.store.close()
 
     def account(self, analyst: str, *, sees_all: bool = False, default_limit: float | None = 0.0) -> Account:
         """The ledger bound to one analyst.
@@ -157,11 +139,11 @@ class SQLLedger(Account):
         data set's limit applies, as it always does for "", the local owner.
         """
         if not analyst:
-            return Account(self._store, self._flights)
+            return Account(self.store, self.flights)
         unlimited = default_limit is None or default_limit == math.inf
         default = None if unlimited else _allowance_units(default_limit or 0.0)
         name = check_name(analyst)
-        return Account(self._store, self._flights, name, sees_all=sees_all, default_limit=default)
+        return Account(self.store, self.flights, name, sees_all=sees_all, default_limit=default)
 
     def grant(
         self,
@@ -176,7 +158,7 @@ class SQLLedger(Account):
         """Sets the analyst's total allowance and its expiry; 0 allows nothing. Replaces earlier grants."""
         units, until = _allowance_units(rho), None if expires is None else utc_text(expires)
         check_reason(reason)
-        with self._store.recording() as connection:
+        with self.store.recording() as connection:
             known_limit(connection, dataset)
             _add_grant(connection, audit.GRANTED, dataset, check_name(analyst), units, until, reason, by)
 
@@ -196,7 +178,7 @@ class SQLLedger(Account):
         """
         more = limit_units(check_rho(rho))
         check_reason(reason)
-        with self._store.recording() as connection:
+        with self.store.recording() as connection:
             if analyst is None:
                 _raise_limit(connection, dataset, more, reason, by)
                 return
@@ -211,7 +193,7 @@ class SQLLedger(Account):
     def allowances(self, dataset: str, *, default_limit: float = 0.0) -> list[Allowance]:
         """The allowance of every analyst who has a grant or has asked something, sorted by name."""
         default = _allowance_units(default_limit)
-        with self._store.reading() as connection:
+        with self.store.reading() as connection:
             left = standing(connection, dataset).left
             names = analysts(connection, dataset)
             grants = {name: latest_grant(connection, dataset, name) for name in names}
@@ -228,7 +210,7 @@ class SQLLedger(Account):
 
     def shares(self, dataset: str) -> list[Share]:
         """The shares that apply now."""
-        with self._store.reading() as connection:
+        with self.store.reading() as connection:
             known_limit(connection, dataset)
             return _shares(connection, dataset)
 
@@ -240,13 +222,13 @@ class SQLLedger(Account):
             raise BadRequest(
                 f"The action name {action!r} is reserved for the ledger itself.", remedy="Use another name."
             )
-        with self._store.recording() as connection:
+        with self.store.recording() as connection:
             audit.append(connection, actor, action, dataset, dict(details or {}))
 
     def audit(self, after: int = 0, limit: int = 500) -> list[AuditRecord]:
         """The records that follow the one with the id `after`, oldest first."""
         records = sa.select(LOG).where(LOG.c.id > max(-1, min(after, 2**63 - 1))).order_by(LOG.c.id)
-        with self._store.reading() as connection:
+        with self.store.reading() as connection:
             rows = connection.execute(records.limit(max(0, min(limit, 2**31)))).all()
         return [audit.record_of(row) for row in rows]
 
@@ -269,8 +251,8 @@ class SQLLedger(Account):
         start = None if full or head is not None else since or self.verified
         if start is not None and full is None and start.records < LONG_LOG:
             start = None
-        with self._store.snapshot() as connection:
-            anchor_guard = self._store.anchor
+        with self.store.snapshot() as connection:
+            anchor_guard = self.store.anchor
             problem = None if anchor_guard is None else anchor_guard.problem(connection, with_totals=True)
             differences = [] if anchor is None else anchor.differences(connection)
             if start is None or not start.records or differences or start.differences(connection):
@@ -285,17 +267,17 @@ class SQLLedger(Account):
 
     def head(self) -> tuple[int, str]:
         """How many records the audit log has, and the hash of its last one."""
-        with self._store.single_read() as connection:
+        with self.store.single_read() as connection:
             return audit.head(connection)
 
     def anchor(self) -> Anchor:
         """An anchor of the present log, to be kept elsewhere."""
-        with self._store.snapshot() as connection:
+        with self.store.snapshot() as connection:
             return Anchor.of(connection)
 
     def continues(self, anchor: Anchor) -> bool:
         """Whether the log continues from this anchor."""
-        with self._store.snapshot() as connection:
+        with self.store.snapshot() as connection:
             return not anchor.differences(connection)
 
     def _set_share(self, dataset: str, owner: str, reader: str, shared: bool, reason: str, by: str) -> None:
@@ -304,7 +286,7 @@ class SQLLedger(Account):
             check_name(owner)
         if reader != EVERYONE:
             check_name(reader)
-        with self._store.recording() as connection:
+        with self.store.recording() as connection:
             known_limit(connection, dataset)
             is_shared = (owner, reader) in {
                 (share.owner, share.reader) for share in _shares(connection, dataset)

@@ -126,7 +126,7 @@ class PostgresStore(Store):
     @contextmanager
     def updating(self) -> Iterator[sa.Connection]:
         self._check_process()
-        with self._observed(writing=True), self._connection(self._engine) as connection:
+        with self._observed(writing=True), self._connection(self.engines[0]) as connection:
             yield connection
             connection.commit()
 

@@ -89,8 +89,7 @@ class Store(ABC):
         self._skew = timedelta(0)
         self.anchor: AnchorGuard | None = None
         """Set if the ledger was opened with an anchor file."""
-        self._engine = engines[0]
-        self._engines = engines
+        self.engines = engines
         self._process = os.getpid()
         self._closing = weakref.finalize(self, _dispose, engines, self._process)
 

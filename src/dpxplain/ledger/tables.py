@@ -29,6 +29,24 @@ PUBLIC_NOTICE = "analyst = '' AND charge_units = 0"
 """Changes of a data set's limit, which every analyst sees, as a condition on entries."""
 
 
+def _row_number() -> sa.Column[Any]:
+    return sa.Column("id", _Id, primary_key=True)
+
+
+def _texts(*names: str) -> list[sa.Column[Any]]:
+    return [sa.Column(name, sa.Text, nullable=False) for name in names]
+
+
+def _text_keys(*names: str) -> list[sa.Column[Any]]:
+    """The columns of a primary key."""
+    return [sa.Column(name, sa.Text, primary_key=True) for name in names]
+
+
+def _amounts(*names: str) -> list[sa.Column[Any]]:
+    """Columns of whole numbers, such as trillionths of ρ."""
+    return [sa.Column(name, sa.BigInteger, nullable=False) for name in names]
+
+
 def _partial(name: str, condition: str, *columns: str) -> sa.Index:
     """An index of the rows that meet the condition, which `set_index_conditions` gives to SQLAlchemy."""
     return sa.Index(name, *columns, info={"where": sa.text(condition)})
@@ -45,14 +63,11 @@ def set_index_conditions(connection: sa.Connection) -> None:
 LIMITS = sa.Table(
     "limits",
     METADATA,
-    sa.Column("id", _Id, primary_key=True),
-    sa.Column("dataset", sa.Text, nullable=False),
-    sa.Column("time", sa.Text, nullable=False),
-    sa.Column("declared_units", sa.BigInteger, nullable=False),
-    sa.Column("top_up_units", sa.BigInteger, nullable=False),
+    _row_number(),
+    *_texts("dataset", "time"),
+    *_amounts("declared_units", "top_up_units"),
     sa.Column("delta", sa.Double, nullable=False),
-    sa.Column("reason", sa.Text, nullable=False),
-    sa.Column("by", sa.Text, nullable=False),
+    *_texts("reason", "by"),
     sa.Index("limits_by_dataset", "dataset", "id"),
 )
 
@@ -60,14 +75,11 @@ LIMITS = sa.Table(
 GRANTS = sa.Table(
     "grants",
     METADATA,
-    sa.Column("id", _Id, primary_key=True),
-    sa.Column("dataset", sa.Text, nullable=False),
-    sa.Column("analyst", sa.Text, nullable=False),
-    sa.Column("time", sa.Text, nullable=False),
+    _row_number(),
+    *_texts("dataset", "analyst", "time"),
     sa.Column("limit_units", sa.BigInteger, sa.CheckConstraint("limit_units >= 0"), nullable=False),
     sa.Column("expires", sa.Text),
-    sa.Column("reason", sa.Text, nullable=False),
-    sa.Column("by", sa.Text, nullable=False),
+    *_texts("reason", "by"),
     sa.Index("grants_by_analyst", "dataset", "analyst", "id"),
 )
 
@@ -75,18 +87,12 @@ GRANTS = sa.Table(
 ENTRIES = sa.Table(
     "entries",
     METADATA,
-    sa.Column("id", _Id, primary_key=True),
-    sa.Column("dataset", sa.Text, nullable=False),
-    sa.Column("analyst", sa.Text, nullable=False),
-    sa.Column("time", sa.Text, nullable=False),
-    sa.Column("kind", sa.Text, nullable=False),
-    sa.Column("key", sa.Text, nullable=False),
-    sa.Column("description", sa.Text, nullable=False),
+    _row_number(),
+    *_texts("dataset", "analyst", "time", "kind", "key", "description"),
     sa.Column("charge_units", sa.BigInteger, sa.CheckConstraint("charge_units >= 0"), nullable=False),
     # The running totals of the data set and of the analyst, including this charge. The last entry has the
     # amount spent, however long the history.
-    sa.Column("total_units", sa.BigInteger, nullable=False),
-    sa.Column("own_units", sa.BigInteger, nullable=False),
+    *_amounts("total_units", "own_units"),
     sa.Column("spends", sa.Text, nullable=False),  # JSON [[mechanism, rho], ...]: read and written as one
     sa.Column("request", sa.Text),  # JSON
     sa.Column("subject", sa.Text),  # for a preparation: the identity of its query
@@ -116,7 +122,7 @@ RELEASES = sa.Table(
     "releases",
     METADATA,
     sa.Column("entry", sa.ForeignKey(ENTRIES.c.id), primary_key=True, autoincrement=False),
-    sa.Column("payload", sa.Text, nullable=False),
+    *_texts("payload"),
 )
 
 # Charges without a release, so that they are found without searching all entries. A row is written with the
@@ -125,8 +131,7 @@ UNRELEASED = sa.Table(
     "unreleased",
     METADATA,
     sa.Column("entry", _Id, primary_key=True, autoincrement=False),
-    sa.Column("dataset", sa.Text, nullable=False),
-    sa.Column("analyst", sa.Text, nullable=False),
+    *_texts("dataset", "analyst"),
     sa.Index("unreleased_by_analyst", "dataset", "analyst", "entry"),
 )
 MISSING_RELEASES = (
@@ -139,27 +144,18 @@ MISSING_RELEASES = (
 SHARES = sa.Table(
     "shares",
     METADATA,
-    sa.Column("id", _Id, primary_key=True),
-    sa.Column("dataset", sa.Text, nullable=False),
-    sa.Column("owner", sa.Text, nullable=False),
-    sa.Column("reader", sa.Text, nullable=False),
+    _row_number(),
+    *_texts("dataset", "owner", "reader"),
     sa.Column("shared", sa.Boolean, nullable=False),  # false takes an earlier share back
-    sa.Column("time", sa.Text, nullable=False),
-    sa.Column("reason", sa.Text, nullable=False),
-    sa.Column("by", sa.Text, nullable=False),
+    *_texts("time", "reason", "by"),
     sa.Index("shares_by_reader", "dataset", "reader", "id"),
 )
 
 TOKENS = sa.Table(
     "tokens",
     METADATA,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("name", sa.Text, nullable=False),
-    sa.Column("role", sa.Text, nullable=False),
-    sa.Column("secret_hash", sa.Text, nullable=False),
-    sa.Column("created", sa.Text, nullable=False),
-    sa.Column("expires", sa.Text, nullable=False),
-    sa.Column("by", sa.Text, nullable=False),
+    *_text_keys("id"),
+    *_texts("name", "role", "secret_hash", "created", "expires", "by"),
     sa.Column("parent", sa.ForeignKey("tokens.id")),  # always NULL; every record of a token repeats it
     sa.Column("maker", sa.ForeignKey("tokens.id")),  # the curator's token that made it; NULL: a command
     sa.Index("tokens_by_maker", "maker"),
@@ -169,21 +165,17 @@ REVOCATIONS = sa.Table(
     "revocations",
     METADATA,
     sa.Column("token", sa.ForeignKey(TOKENS.c.id), primary_key=True),
-    sa.Column("time", sa.Text, nullable=False),
-    sa.Column("by", sa.Text, nullable=False),
+    *_texts("time", "by"),
 )
 
 LOG = sa.Table(
     "log",
     METADATA,
     sa.Column("id", _Id, primary_key=True, autoincrement=False),  # 1, 2, 3, ... without a gap
-    sa.Column("time", sa.Text, nullable=False),
-    sa.Column("actor", sa.Text, nullable=False),
-    sa.Column("action", sa.Text, nullable=False),
+    *_texts("time", "actor", "action"),
     sa.Column("dataset", sa.Text),
     sa.Column("details", sa.Text, nullable=False),  # JSON
-    sa.Column("previous", sa.Text, nullable=False),
-    sa.Column("hash", sa.Text, nullable=False),
+    *_texts("previous", "hash"),
     sa.Index("log_by_action", "dataset", "action", "id"),
 )
 
@@ -192,13 +184,8 @@ LOG = sa.Table(
 VERSIONS = sa.Table(
     "versions",
     METADATA,
-    sa.Column("id", _Id, primary_key=True),
-    sa.Column("dataset", sa.Text, nullable=False),
-    sa.Column("version", sa.Text, nullable=False),
-    sa.Column("time", sa.Text, nullable=False),
-    sa.Column("by", sa.Text, nullable=False),
-    sa.Column("secret", sa.Text, nullable=False),
-    sa.Column("fingerprint", sa.Text, nullable=False),
+    _row_number(),
+    *_texts("dataset", "version", "time", "by", "secret", "fingerprint"),
     sa.Index("versions_by_name", "dataset", "version", unique=True),
 )
 
@@ -209,19 +196,15 @@ FILE_STATES = sa.Table(
     "file_states",
     METADATA,
     sa.Column("version", sa.ForeignKey(VERSIONS.c.id), primary_key=True),
-    sa.Column("state", sa.Text, primary_key=True),
+    *_text_keys("state"),
 )
 
 # The people signed in with a browser. Sessions are deleted a day after their end and are not in the log.
 SESSIONS = sa.Table(
     "sessions",
     METADATA,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("name", sa.Text, nullable=False),
-    sa.Column("role", sa.Text, nullable=False),
-    sa.Column("secret_hash", sa.Text, nullable=False),
-    sa.Column("created", sa.Text, nullable=False),
-    sa.Column("expires", sa.Text, nullable=False),
+    *_text_keys("id"),
+    *_texts("name", "role", "secret_hash", "created", "expires"),
     sa.Column("token", sa.ForeignKey(TOKENS.c.id)),  # NULL: signed in with a token of the OIDC issuer
     sa.Index("sessions_by_holder", "name", "token"),
 )
@@ -230,39 +213,28 @@ SESSIONS = sa.Table(
 FLIGHTS = sa.Table(
     "flights",
     METADATA,
-    sa.Column("dataset", sa.Text, primary_key=True),
-    sa.Column("analyst", sa.Text, primary_key=True),
-    sa.Column("key", sa.Text, primary_key=True),
+    *_text_keys("dataset", "analyst", "key"),
     sa.Column("entry", sa.ForeignKey(ENTRIES.c.id), nullable=False),
-    sa.Column("heard", sa.Text, nullable=False),
+    *_texts("heard"),
     sa.Column("process", sa.Text, nullable=False),  # the process that measures it
     sa.Index("flights_by_entry", "entry"),
 )
 
 # Running server processes.
-PROCESSES = sa.Table(
-    "processes",
-    METADATA,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("heard", sa.Text, nullable=False),
-)
+PROCESSES = sa.Table("processes", METADATA, *_text_keys("id"), *_texts("heard"))
 
 # The progress of work, updated in place; not needed once the work is done.
 JOBS = sa.Table(
     "jobs",
     METADATA,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("dataset", sa.Text, nullable=False),
-    sa.Column("owner", sa.Text, nullable=False),
-    sa.Column("kind", sa.Text, nullable=False),
+    *_text_keys("id"),
+    *_texts("dataset", "owner", "kind"),
     sa.Column("request", sa.Text, nullable=False),  # JSON
-    sa.Column("state", sa.Text, nullable=False),
-    sa.Column("stage", sa.Text, nullable=False),
+    *_texts("state", "stage"),
     sa.Column("error", sa.Text),  # JSON
     sa.Column("entry", sa.ForeignKey(ENTRIES.c.id)),
     sa.Column("cancel_asked", sa.Boolean, nullable=False),
-    sa.Column("created", sa.Text, nullable=False),
-    sa.Column("heard", sa.Text, nullable=False),
+    *_texts("created", "heard"),
 )
 
 STATE = (LIMITS, GRANTS, ENTRIES, RELEASES, SHARES, TOKENS, REVOCATIONS, VERSIONS)
@@ -378,10 +350,8 @@ def _sqlite_trigger(table: sa.Table, event: str) -> str:
 ACCOUNTS = sa.Table(
     "accounts",
     METADATA,
-    sa.Column("dataset", sa.Text, primary_key=True),
-    sa.Column("analyst", sa.Text, primary_key=True),
-    sa.Column("gaussian_units", sa.BigInteger, nullable=False),
-    sa.Column("last_number", sa.BigInteger, nullable=False),
+    *_text_keys("dataset", "analyst"),
+    *_amounts("gaussian_units", "last_number"),
 )
 
 _NOTICES = " notices"

@@ -352,7 +352,7 @@ class Opening:
         ledger = server.ledger
         names = tuple(dataset.name for dataset in server.datasets.all)
         missing = {file.name: str(file.problem) for file in server.datasets.unavailable}
-        return cls(ledger.name, ledger.is_new, *ledger.head(), names, missing)
+        return cls(ledger.name, ledger.store.is_new, *ledger.head(), names, missing)
 
     def __str__(self) -> str:
         age = "is new" if self.is_new else "is open"

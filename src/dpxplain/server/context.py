@@ -70,9 +70,9 @@ class Server:
             sessions=None if config.single_user else ledger.sessions,
         )
         self.ledger_health = LedgerHealth()
-        ledger.observe(self.ledger_health)
+        ledger.store.observer = self.ledger_health
         ledger.failures.find_interrupted()
-        tasks = (ledger.check_clock, ledger.recovery.keep_anchor, ledger.failures.find_interrupted)
+        tasks = (ledger.store.check_clock, ledger.recovery.keep_anchor, ledger.failures.find_interrupted)
         self._processes = ProcessCount(ledger.processes, *tasks)
         self.readiness = Readiness(self.datasets, self._processes.refresh, ledger.recovery.keep_anchor)
         self.probe_limiter = CapacityLimiter(_PROBE_THREADS)  # probes answer even if all other threads hang
