@@ -47,7 +47,7 @@ from dpxplain.errors import DataChanged, InternalError, SourceError
 from dpxplain.model.column import ValueCounts
 from dpxplain.model.confidential import Confidential, ContentDigest, sealed
 from dpxplain.model.groups import MOST_CELLS, AnyGrouped, Block, DenseGrouped, Grouped, cell_number
-from dpxplain.model.process import check_stop, checking, interruptible
+from dpxplain.model.process import check_stop, interruptible, stoppable_steps
 from dpxplain.model.query import CONDENSED, DERIVED, ENCODED, Parameters, Query, code_column
 from dpxplain.model.schema import Schema, all_parts, parts
 from dpxplain.model.schema_fit import FitCounts, FitQuestion
@@ -166,7 +166,7 @@ class DuckDBPasses:
             # Without rows, an empty batch is counted; otherwise the time would show whether the filter admits
             # any row.
             nothing = pa.RecordBatch.from_pylist([], schema=reader.schema)
-            for batch in checking(chain([next(reader, nothing)], reader)):
+            for batch in stoppable_steps(chain([next(reader, nothing)], reader)):
                 columns = {name: _numbers(batch[name]) for name in batch.schema.names}
                 codes = {name: columns[code_column(self.schema, name)] for name in names}
                 counts.add(codes, columns["count"], columns.get("total"))

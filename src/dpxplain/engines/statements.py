@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.engines.dialect import Kind
-from dpxplain.engines.encoding import Encoding, Rows, members_of
+from dpxplain.engines.encoding import Encoding, Rows, derived_names, members_of
 from dpxplain.errors import SchemaError
 from dpxplain.model.column import ValueCounts, as_number, is_declarable
 from dpxplain.model.expression import columns_of, read_expression
@@ -89,7 +89,7 @@ def joined_rows(schema: Schema, tables: Sequence[Rows], encoding: Encoding) -> R
         on = f" ON part_{number}.{UNIT} = part_0.{UNIT}" if number else ""
         joins.append(f"({rows.sql}) AS part_{number}{on}")
     joined = Rows(f"SELECT {', '.join(listed)} FROM {' JOIN '.join(joins)}", tuple(columns))
-    return replace(encoding, schema=schema).with_derived(schema.derived, joined)
+    return replace(encoding, schema=schema).with_derived(derived_names(schema), joined)
 
 
 def check_units(tables: Mapping[str, Schema], kinds: Mapping[str, Mapping[str, Kind]]) -> None:

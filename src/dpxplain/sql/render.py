@@ -44,7 +44,7 @@ from dpxplain.model.query import (
 from dpxplain.model.schema import Schema
 from dpxplain.sql.admit import Scope
 from dpxplain.sql.join import inline
-from dpxplain.sql.source import DIALECT, grow, read
+from dpxplain.sql.source import DIALECT, parse_tree, read
 
 # -- Statements --------------------------------------------------------------------------------------------
 
@@ -435,7 +435,7 @@ def narrowing(sql: str, schema: Schema) -> Callable[[str], str]:
     "SELECT sex, COUNT(*) FROM t WHERE (age > 30 OR age < 9) AND sex = 'F' GROUP BY sex"
     """
     source = read(sql)
-    tree = grow(source)
+    tree = parse_tree(source)
     assert isinstance(tree, exp.Select)
     # Rewritten to the declared table: a subquery may hide the column that the condition is about.
     statement = inline(tree, Scope(source, schema))
