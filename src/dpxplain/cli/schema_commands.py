@@ -125,9 +125,10 @@ def init(
 def _described_table(data: str, kind: MetadataKind | None) -> Description | None:
     """The description of a table in metadata or a catalog; None for data."""
     from dpxplain.cli.metadata import described_catalog, is_metadata, read_metadata
-    from dpxplain.engines.opening import is_catalog, read_catalog
+    from dpxplain.engines.opening import read_catalog
+    from dpxplain.model.schema import is_database
 
-    if is_catalog(data):
+    if is_database(data):
         return described_catalog(*read_catalog(data))
     if kind is not None or is_metadata(data):
         return read_metadata(data, kind)

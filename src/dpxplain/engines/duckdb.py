@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import duckdb
 import numpy as np
 import pyarrow as pa
+from duckdb import DuckDBPyConnection as Connection
 from numpy.typing import NDArray
 
 from dpxplain.engines.dialect import Kind
@@ -47,8 +48,8 @@ from dpxplain.errors import DataChanged, InternalError, SourceError
 from dpxplain.model.column import ValueCounts
 from dpxplain.model.confidential import Confidential, ContentDigest, sealed
 from dpxplain.model.groups import MOST_CELLS, AnyGrouped, Block, DenseGrouped, Grouped, cell_number
-from dpxplain.model.process import check_stop, checking, interruptible
-from dpxplain.model.query import CONDENSED, DERIVED, ENCODED, Parameters, Query, code_column
+from dpxplain.model.process import check_stop, interruptible, stoppable_steps
+from dpxplain.model.query import CONDENSED, DERIVED, ENCODED, Parameters, Query, Subsets, code_column
 from dpxplain.model.schema import Schema, all_parts, parts
 from dpxplain.model.schema_fit import FitCounts, FitQuestion
 from dpxplain.sql.render import Rendered, expressions, fits_condensed, grouped_select, row_select
@@ -67,9 +68,7 @@ ROWS_AT_ONCE = 2**17  # their places stay in the processor's cache
 Codes = Mapping[str, NDArray[np.integer]]
 
 
-def suits_dense(
-    group_by: Sequence[str], subsets: Sequence[tuple[str, ...]], sizes: Mapping[str, int]
-) -> bool:
+def suits_dense(group_by: Sequence[str], subsets: Subsets, sizes: Mapping[str, int]) -> bool:
     """Whether dense arrays are faster. Depends on the declared domains only."""
     return len(subsets) > FEW_SUBSETS and cell_number(group_by, subsets, sizes) <= MOST_CELLS
 
@@ -88,7 +87,7 @@ class DenseCounts:
     def __init__(
         self,
         group_by: tuple[str, ...],
-        subsets: Sequence[tuple[str, ...]],
+        subsets: Subsets,
         sizes: Mapping[str, int],
         has_total: bool = True,
     ) -> None:
@@ -123,7 +122,7 @@ class DuckDBPasses:
 
     is_live = False
     schema: Schema
-    _connection: duckdb.DuckDBPyConnection
+    _connection: Connection
     _columns: tuple[str, ...] = ()
     _condensed: bool = False
     _streamed: str | None = None  # SQL of the rows, for passes over the source itself
@@ -137,22 +136,20 @@ class DuckDBPasses:
         """Nothing to check: encoded rows belong to this engine, and files are compared after each pass."""
 
     @sealed
-    def _rehearse(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> AnyGrouped:
+    def _rehearse(self, query: Query, subsets: Subsets) -> AnyGrouped:
         """The result of `_scan` over empty tables with the same columns."""
         with self._cursor():  # raises if this engine was closed
             self._empty = self._empty or _without_rows(self)
             return self._empty._scan(query, subsets)
 
     @sealed
-    def _scan(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> AnyGrouped:
+    def _scan(self, query: Query, subsets: Subsets) -> AnyGrouped:
         names = {*query.group_by, *(name for subset in subsets for name in subset)}
         sizes = {name: len(self.schema.domain(name)) + 1 for name in names}
         scan = self._dense_scan if suits_dense(query.group_by, subsets, sizes) else self._grouping_sets
         return scan(query, subsets, self._condensed and fits_condensed(query, self.schema))
 
-    def _dense_scan(
-        self, query: Query, subsets: tuple[tuple[str, ...], ...], condensed: bool
-    ) -> DenseGrouped:
+    def _dense_scan(self, query: Query, subsets: Subsets, condensed: bool) -> DenseGrouped:
         """Reads the rows out of DuckDB and counts them in dense arrays."""
         attributes = list(dict.fromkeys(name for subset in subsets for name in subset))
         parameters = Parameters(list(self._values))
@@ -166,13 +163,13 @@ class DuckDBPasses:
             # Without rows, an empty batch is counted; otherwise the time would show whether the filter admits
             # any row.
             nothing = pa.RecordBatch.from_pylist([], schema=reader.schema)
-            for batch in checking(chain([next(reader, nothing)], reader)):
+            for batch in stoppable_steps(chain([next(reader, nothing)], reader)):
                 columns = {name: _numbers(batch[name]) for name in batch.schema.names}
                 codes = {name: columns[code_column(self.schema, name)] for name in names}
                 counts.add(codes, columns["count"], columns.get("total"))
         return counts.grouped()
 
-    def _grouping_sets(self, query: Query, subsets: tuple[tuple[str, ...], ...], condensed: bool) -> Grouped:
+    def _grouping_sets(self, query: Query, subsets: Subsets, condensed: bool) -> Grouped:
         """Counts in DuckDB, by GROUPING SETS."""
         parameters = Parameters(list(self._values))
         rendered = grouped_select(query, self.schema, subsets, condensed=condensed, parameters=parameters)
@@ -192,7 +189,7 @@ class DuckDBPasses:
         return f"WITH {', '.join(tables)} {sql}" if tables else sql
 
     @contextmanager
-    def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+    def _cursor(self) -> Iterator[Connection]:
         """A cursor for one pass: a connection serves one thread at a time."""
         cursor = self._connection.cursor()
         with closing(cursor), interruptible(cursor.interrupt):
@@ -218,7 +215,7 @@ def _without_rows(passes: DuckDBPasses) -> DuckDBPasses:
 
 
 @lru_cache(maxsize=16)
-def _empty_tables(process: int, *tables: str) -> duckdb.DuckDBPyConnection:
+def _empty_tables(process: int, *tables: str) -> Connection:
     """A database with these tables without rows, shared by engines whose tables have the same columns.
 
     `process` is the current process: a connection must not be used after a fork.
@@ -297,9 +294,7 @@ class DuckDBEngine(DuckDBPasses):
         engine._closing = ExitStack()
         return engine
 
-    def grouped(
-        self, query: Query, subsets: tuple[tuple[str, ...], ...], *, rehearsed: bool = False
-    ) -> Confidential[AnyGrouped]:
+    def grouped(self, query: Query, subsets: Subsets, *, rehearsed: bool = False) -> Confidential[AnyGrouped]:
         if rehearsed:
             return Confidential(self._rehearse(query, subsets))
         if self._streamed is None or not isinstance(self.source, FileSource):
@@ -365,9 +360,7 @@ class DuckDBEngine(DuckDBPasses):
                 encoding, column, longest, lambda sql, values: connection.execute(sql, values).fetchall()
             )
 
-    def _source_encoding(
-        self, connection: duckdb.DuckDBPyConnection, source: object, rehearsed: bool
-    ) -> Encoding:
+    def _source_encoding(self, connection: Connection, source: object, rehearsed: bool) -> Encoding:
         """The encoding of the source. Creates the view `source`, without rows if rehearsed."""
         opened = open_source(connection, source, self.schema.table.name)
         if not rehearsed:
@@ -376,7 +369,7 @@ class DuckDBEngine(DuckDBPasses):
         return Encoding(self.schema, opened.kinds, DuckDBDialect(connection))
 
     @contextmanager
-    def _connect(self) -> Iterator[duckdb.DuckDBPyConnection]:
+    def _connect(self) -> Iterator[Connection]:
         """A new database in memory. It writes rows that do not fit to disk only if their place is "file"."""
         with ExitStack() as stack:
             spill = None
@@ -488,9 +481,7 @@ class DuckDBJoinEngine(DuckDBPasses):
     def close(self) -> None:
         self._connection.close()
 
-    def grouped(
-        self, query: Query, subsets: tuple[tuple[str, ...], ...], *, rehearsed: bool = False
-    ) -> Confidential[AnyGrouped]:
+    def grouped(self, query: Query, subsets: Subsets, *, rehearsed: bool = False) -> Confidential[AnyGrouped]:
         scan = self._rehearse if rehearsed and self._has_rows else self._scan
         return Confidential(scan(query, subsets))
 
@@ -572,7 +563,7 @@ def check_tables(sources: Mapping[str, object], schema: Schema) -> None:
     check_units(all_parts(schema), kinds)
 
 
-def _read_once(connection: duckdb.DuckDBPyConnection, part: Schema, opened: OpenedSource) -> None:
+def _read_once(connection: Connection, part: Schema, opened: OpenedSource) -> None:
     encoding = Encoding(part, opened.kinds, DuckDBDialect(connection), keeps_unit=True)
     rows = encoding.rows()
     opened.check_rows()

@@ -6,16 +6,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import duckdb
+from duckdb import DuckDBPyConnection as Connection
 
 from dpxplain.engines.duckdb_source import (
     DuckDBDialect,
     OpenedSource,
     open_connection,
     open_source,
+    unreadable,
     words_of,
 )
 from dpxplain.engines.encoding import Encoding, check_columns, checked_rows, fit_figures
@@ -124,19 +126,14 @@ def unit_candidates(columns: Iterable[ColumnProfile]) -> list[UnitCandidate]:
 
 def profile(source: object) -> list[ColumnProfile]:
     """Profiles all columns of a source. Reads all its rows."""
-    connection = open_connection()
-    try:
+    with closing(open_connection()) as connection:
         opened = open_source(connection, source)
         with quiet(SourceError(f"{source} could not be read completely.")):
             opened.relation.create_view("source")
             return profile_view(connection, opened, list(opened.types))
-    finally:
-        connection.close()
 
 
-def profile_view(
-    connection: duckdb.DuckDBPyConnection, opened: OpenedSource, names: Sequence[str]
-) -> list[ColumnProfile]:
+def profile_view(connection: Connection, opened: OpenedSource, names: Sequence[str]) -> list[ColumnProfile]:
     """Profiles the named columns of an opened source, which is the view `source`."""
     wide = _wide_columns(connection, names)
     _count_values(connection, [name for name in names if name not in wide])
@@ -150,7 +147,7 @@ def profile_view(
     return profiles
 
 
-def _wide_columns(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> set[str]:
+def _wide_columns(connection: Connection, names: Sequence[str]) -> set[str]:
     """Columns whose first rows hardly repeat a value. Counting each value would take as long as sorting."""
     counts = ", ".join(f"approx_count_distinct({quote(name)}), count({quote(name)})" for name in names)
     row = _row(connection, f"SELECT {counts} FROM (SELECT * FROM source LIMIT {_SAMPLED})")
@@ -158,7 +155,7 @@ def _wide_columns(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -
     return {name for name, distinct, filled in pairs if filled > MOST_VALUES and 2 * distinct > filled}
 
 
-def _count_values(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> None:
+def _count_values(connection: Connection, names: Sequence[str]) -> None:
     """Creates `counted`: each column's different values with their rows, in one pass over the source."""
     columns = [quote(name) for name in names] or ["1"]
     sets = ", ".join(f"({column})" for column in columns)
@@ -175,7 +172,7 @@ def _count_values(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -
         )
 
 
-def _has_line_ends(connection: duckdb.DuckDBPyConnection, types: dict[str, str]) -> bool:
+def _has_line_ends(connection: Connection, types: dict[str, str]) -> bool:
     """Whether some text spans lines; only then can unescaped quotes have swallowed rows."""
     columns = [quote(name) for name, kind in types.items() if kind == "VARCHAR"]
     counted_columns = set(connection.table("counted").columns)
@@ -184,40 +181,32 @@ def _has_line_ends(connection: duckdb.DuckDBPyConnection, types: dict[str, str])
 
 
 def _column(
-    connection: duckdb.DuckDBPyConnection, place: int, name: str, kind: str, untyped: bool, wide: bool
+    connection: Connection, place: int, name: str, kind: str, untyped: bool, wide: bool
 ) -> ColumnProfile:
     view = f"counted_{place}"
-    counted = (
-        f"SELECT {quote(name)} AS value, 1 AS n FROM source" if wide else f"FROM {quote(f'values of {name}')}"
-    )
+    counted = f"FROM {quote(f'values of {name}')}"
+    different = "count(value)"
+    if wide:
+        counted = f"SELECT {quote(name)} AS value, 1 AS n FROM source"
+        different = "approx_count_distinct(value)"
     connection.execute(f"CREATE TABLE {view} AS {counted}")
-    rows, filled, distinct = _row(
-        connection,
-        f"SELECT sum(n), sum(n) FILTER (value IS NOT NULL), "
-        f"{'approx_count_distinct(value)' if wide else 'count(value)'} "
-        f"FROM {view}",
-    )
+    counts = f"SELECT sum(n), sum(n) FILTER (value IS NOT NULL), {different} FROM {view}"
+    rows, filled, distinct = _row(connection, counts)
     rows, filled = int(rows or 0), int(filled or 0)
     if filled and (untyped or kind == "text"):
         read_as = _kind_of_text(connection, view)
         if untyped or read_as == "dates":  # a source with types that stores digits as text means codes
             kind = read_as
     if kind == "numbers":
-        return _numbers(connection, view, name, rows, distinct)
-    if kind == "dates" or _type(connection, view).startswith(("DATE", "TIMESTAMP")):
+        return _numbers(connection, view, name, rows)
+    if kind == "dates" or str(connection.table(view).types[0]).startswith(("DATE", "TIMESTAMP")):
         return _dates(connection, view, name, rows, filled, distinct)
     text = f"CAST(value AS {'BOOLEAN' if kind == 'true or false' else 'VARCHAR'})"
     values = () if kind not in ("text", "true or false") else _values(connection, view, text, distinct)
     return ColumnProfile(name, kind, rows, filled, distinct, values)
 
 
-def _numbers(
-    connection: duckdb.DuckDBPyConnection,
-    view: str,
-    name: str,
-    rows: int,
-    distinct: int,
-) -> ColumnProfile:
+def _numbers(connection: Connection, view: str, name: str, rows: int) -> ColumnProfile:
     import numpy as np  # imported here, because a schema check of categories does not need it
 
     number = "TRY_CAST(value AS DOUBLE)"
@@ -253,12 +242,7 @@ def _quantiles(values: NDArray[np.float64], counts: NDArray[np.float64]) -> tupl
 
 
 def _dates(
-    connection: duckdb.DuckDBPyConnection,
-    view: str,
-    name: str,
-    rows: int,
-    filled: int,
-    distinct: int,
+    connection: Connection, view: str, name: str, rows: int, filled: int, distinct: int
 ) -> ColumnProfile:
     moment = "TRY_CAST(CAST(value AS VARCHAR) AS TIMESTAMP)"
     first, last, whole = _row(
@@ -272,7 +256,7 @@ def _dates(
     return ColumnProfile(name, "dates", rows, filled, distinct, whole=whole, **ends)
 
 
-def _kind_of_text(connection: duckdb.DuckDBPyConnection, view: str) -> str:
+def _kind_of_text(connection: Connection, view: str) -> str:
     """What all texts can be read as: numbers, booleans or dates; otherwise "text"."""
     text = "CAST(value AS VARCHAR)"
     filled, numbers, booleans, dates = _row(
@@ -286,9 +270,7 @@ def _kind_of_text(connection: duckdb.DuckDBPyConnection, view: str) -> str:
     return next((kind for kind, count in kinds.items() if count == filled), "text")
 
 
-def _values(
-    connection: duckdb.DuckDBPyConnection, view: str, expression: str, distinct: int
-) -> tuple[Any, ...]:
+def _values(connection: Connection, view: str, expression: str, distinct: int) -> tuple[Any, ...]:
     """All different values in order; empty if there are too many."""
     if distinct > MOST_VALUES:
         return ()
@@ -298,9 +280,7 @@ def _values(
     return tuple(value for (value,) in rows)
 
 
-def _repetition(
-    connection: duckdb.DuckDBPyConnection, place: int, column: ColumnProfile, is_wide: bool
-) -> ColumnProfile:
+def _repetition(connection: Connection, place: int, column: ColumnProfile, is_wide: bool) -> ColumnProfile:
     """The profile with `most_rows` and `usual_rows`, which suggest max_rows for a privacy unit."""
     counted = f"SELECT n FROM counted_{place} WHERE value IS NOT NULL"
     if is_wide:  # its values are not counted yet
@@ -319,11 +299,7 @@ def _repetition(
     return column
 
 
-def _type(connection: duckdb.DuckDBPyConnection, view: str) -> str:
-    return str(connection.table(view).types[0])
-
-
-def _row(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[Any, ...]:
+def _row(connection: Connection, sql: str) -> tuple[Any, ...]:
     row = connection.execute(sql).fetchone()
     assert row is not None
     return row
@@ -336,15 +312,10 @@ def _row(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[Any, ...]:
 
 def duckdb_figures(source: object, schema: Schema, *, memory: str | None = None) -> SourceFigures:
     """The figures of a source. Raises if its columns contradict the schema."""
-    connection = open_connection(memory)
-    try:
+    with closing(open_connection(memory)) as connection:
         opened = open_source(connection, source, schema.table.name)
         check_columns(schema, opened.kinds, opened.untyped)
-        unreadable = SourceError(
-            f"The source of {schema.table.name} could not be read completely.",
-            remedy="Is the file damaged, or does a line have too few or too many values?",
-        )
-        with quiet(unreadable), interruptible(connection.interrupt):
+        with quiet(unreadable(schema.table.name)), interruptible(connection.interrupt):
             opened.check_rows()
             opened.relation.create_view("source")
             encoding = Encoding(schema, opened.kinds, DuckDBDialect(connection))
@@ -354,13 +325,9 @@ def duckdb_figures(source: object, schema: Schema, *, memory: str | None = None)
             if schema.privacy.unit != "row" or not figures.rows:
                 return figures
             return replace(figures, unit_candidates=_unit_candidates(connection, opened))
-    finally:
-        connection.close()
 
 
-def _unit_candidates(
-    connection: duckdb.DuckDBPyConnection, opened: OpenedSource
-) -> tuple[UnitCandidate, ...]:
+def _unit_candidates(connection: Connection, opened: OpenedSource) -> tuple[UnitCandidate, ...]:
     """The columns of the source, declared or not, that may tell people apart."""
     names = [name for name, kind in opened.kinds.items() if kind in ("text", "whole")]
     if not names:

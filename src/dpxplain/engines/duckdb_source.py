@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+from duckdb import DuckDBPyConnection as Connection
+from duckdb import DuckDBPyRelation as Relation
 
 from dpxplain.engines.dialect import WORDS, Dialect, Kind
 from dpxplain.engines.source_kinds import SourceFiles, is_path, source_files
@@ -40,9 +42,7 @@ _DELIMITERS = (",", ";", "\t", "|")
 _CHUNK = 1 << 20
 
 
-def open_csv(
-    connection: duckdb.DuckDBPyConnection, files: Sequence[str]
-) -> tuple[duckdb.DuckDBPyRelation, str]:
+def open_csv(connection: Connection, files: Sequence[str]) -> tuple[Relation, str]:
     """A lazy relation over CSV files with the same header line, all columns as text, and their delimiter.
 
     DuckDB would sniff the delimiter, quotes, comment marks and types from the rows, so that one row could
@@ -75,7 +75,7 @@ def open_csv(
     return relation, delimiter
 
 
-def check_csv(relation: duckdb.DuckDBPyRelation, files: Sequence[str], delimiter: str) -> None:
+def check_csv(relation: Relation, files: Sequence[str], delimiter: str) -> None:
     """Raises if an unescaped quote may have made DuckDB read several rows as one.
 
     Inside a quoted value, line ends are legitimate. But if every line of such a record has enough delimiters
@@ -138,7 +138,7 @@ def _open_bytes(file: str) -> Any:
     return gzip.open(file) if file.lower().endswith(".gz") else open(file, "rb")
 
 
-def open_json_lines(connection: duckdb.DuckDBPyConnection, files: Sequence[str]) -> duckdb.DuckDBPyRelation:
+def open_json_lines(connection: Connection, files: Sequence[str]) -> Relation:
     """A lazy relation over files of one JSON object per line; all columns are text.
 
     The first line names the columns, as the header of a CSV file does, because DuckDB would infer names and
@@ -227,7 +227,7 @@ class DuckDBDialect(Dialect):
 
     name = "duckdb"
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection | None = None) -> None:
+    def __init__(self, connection: Connection | None = None) -> None:
         self._connection = connection
         self._enums = count()
 
@@ -360,19 +360,15 @@ def words_of(type_name: str) -> str:
 # Errors of DuckDB, Arrow and pandas can quote values, so none of their text is passed on.
 
 _FILE_NAMES = {
-    "parquet": "Parquet",
-    "csv": "CSV",
-    "json lines": "JSON lines",
-    "arrow": "Arrow",
-    "duckdb": "DuckDB",
-}
+    "parquet": "Parquet", "csv": "CSV", "json lines": "JSON lines", "arrow": "Arrow", "duckdb": "DuckDB",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class OpenedSource:
     """A lazy relation over a source, and what is known about it without reading its rows."""
 
-    relation: duckdb.DuckDBPyRelation
+    relation: Relation
     files: tuple[str, ...] = ()  # empty for tables in memory
     untyped: frozenset[str] = frozenset()  # columns that have no type of their own
     check_rows: Callable[[], None] = lambda: None  # raises if rows would be misread; may read all rows
@@ -391,7 +387,7 @@ class OpenedSource:
         return {name: kind_of(type_name) for name, type_name in self.types.items()}
 
 
-def open_connection(memory: str | None = None, spill: Path | None = None) -> duckdb.DuckDBPyConnection:
+def open_connection(memory: str | None = None, spill: Path | None = None) -> Connection:
     """A database in memory. Statements that run out of memory fail, unless rows can `spill` to a folder."""
     settings: dict[str, str | bool | int | float | list[str]] = {"temp_directory": str(spill or "")}
     connection = duckdb.connect(":memory:", config=settings | ({"memory_limit": memory} if memory else {}))
@@ -406,7 +402,7 @@ def open_connection(memory: str | None = None, spill: Path | None = None) -> duc
     return connection
 
 
-def trust_statistics(connection: duckdb.DuckDBPyConnection) -> None:
+def trust_statistics(connection: Connection) -> None:
     """Lets DuckDB use statistics again: encoded rows have no NaN, and known ranges make grouping faster."""
     connection.execute("SET disabled_optimizers = ''")
 
@@ -417,19 +413,17 @@ def lasting(source: object) -> object:
         import pyarrow as pa
 
         return source.read_all() if isinstance(source, pa.RecordBatchReader) else source
-    return source.to_arrow_table() if isinstance(source, duckdb.DuckDBPyRelation) else source
+    return source.to_arrow_table() if isinstance(source, Relation) else source
 
 
-def open_source(
-    connection: duckdb.DuckDBPyConnection, source: object, table: str | None = None
-) -> OpenedSource:
+def open_source(connection: Connection, source: object, table: str | None = None) -> OpenedSource:
     """Opens a source: files, a DuckDB relation or connection, or a table in memory.
 
     `table` is the data set's name. It selects the table of a database if the source names none.
     """
     if is_path(source):
         return _open_files(connection, source_files(source), table)  # type: ignore[arg-type]
-    if isinstance(source, duckdb.DuckDBPyConnection):
+    if isinstance(source, Connection):
         return _open_connected(connection, source, table)
     with quiet(
         SourceError(
@@ -437,16 +431,14 @@ def open_source(
             remedy="Pass a path, a pandas or polars DataFrame, an Arrow table, or a DuckDB relation.",
         )
     ):
-        if isinstance(source, duckdb.DuckDBPyRelation):
+        if isinstance(source, Relation):
             source = source.to_arrow_table()  # the relation belongs to another database
         untyped = _untyped_columns(source)
         connection.register("given", _with_text(source, untyped) if untyped else source)
         return OpenedSource(connection.table("given"), untyped=untyped, given=source)
 
 
-def _open_files(
-    connection: duckdb.DuckDBPyConnection, source: SourceFiles, table: str | None
-) -> OpenedSource:
+def _open_files(connection: Connection, source: SourceFiles, table: str | None) -> OpenedSource:
     name = source.files[0] if len(source.files) == 1 else f"One of {len(source.files)} files"
     failed = SourceError(
         f"{name} cannot be read.", remedy=f"Is it a complete {_FILE_NAMES[source.kind]} file?"
@@ -473,9 +465,7 @@ def _open_files(
         return _open_database(connection, source, table)
 
 
-def _open_database(
-    connection: duckdb.DuckDBPyConnection, source: SourceFiles, table: str | None
-) -> OpenedSource:
+def _open_database(connection: Connection, source: SourceFiles, table: str | None) -> OpenedSource:
     """A table of a DuckDB file, attached read-only until the source is released."""
     if Path(f"{source.files[0]}.wal").exists():
         # The .wal file holds rows that neither the size nor the content of the database file shows.
@@ -496,10 +486,8 @@ def _open_database(
     views = connection.execute(
         "SELECT schema_name, view_name FROM duckdb_views() WHERE database_name = 'attached' AND NOT internal"
     ).fetchall()
-    schema, name = _chosen_table(
-        source.files[0], [*map(_pair, tables), *map(_pair, views)], source.table, table
-    )
-    if (schema, name) in map(_pair, views):
+    schema, name = _chosen_table(source.files[0], [*tables, *views], source.table, table)
+    if (schema, name) in views:
         raise _view(source.files[0], name)
     qualified = ".".join(map(quoted_name, ("attached", schema, name)))
 
@@ -507,11 +495,6 @@ def _open_database(
         connection.execute("DETACH attached")
 
     return OpenedSource(connection.sql(f"FROM {qualified}"), source.files, release=detach)
-
-
-def _pair(row: tuple[object, ...]) -> tuple[str, str]:
-    schema, name = row
-    return str(schema), str(name)
 
 
 def _view(file: str, name: str) -> SourceError:
@@ -543,9 +526,7 @@ def _chosen_table(
     )
 
 
-def _open_connected(
-    connection: duckdb.DuckDBPyConnection, source: duckdb.DuckDBPyConnection, table: str | None
-) -> OpenedSource:
+def _open_connected(connection: Connection, source: Connection, table: str | None) -> OpenedSource:
     """The table with the data set's name in the caller's own connection."""
     missing = SourceError(
         f"The DuckDB connection has no table or view {table}."

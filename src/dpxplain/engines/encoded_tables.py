@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import duckdb
 import pyarrow as pa
+from duckdb import DuckDBPyConnection as Connection
 
 from dpxplain.engines.source_state import DIGESTING, FileSource, WithoutState, file_states, settled_state
 from dpxplain.errors import SchemaError, SourceError
@@ -295,7 +296,7 @@ class EncodedFile:
     encoding: str  # SQL of the encoded rows
     source: str | None  # the path or glob that a kept file belongs to; None if the file is for one session
 
-    def attach(self, connection: duckdb.DuckDBPyConnection) -> bool:
+    def attach(self, connection: Connection) -> bool:
         """Attaches the kept file, if it is intact and the source is unchanged. Returns whether it did."""
         if not _is_private(self.folder):
             return False
@@ -308,7 +309,7 @@ class EncodedFile:
         return False
 
     @contextlib.contextmanager
-    def written(self, connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    def written(self, connection: Connection) -> Iterator[None]:
         """Attaches a new file for the block to write; afterwards the file is attached for reading only.
 
         Without `source`, or if the source changed meanwhile, the file is unlinked at once where the system
@@ -414,7 +415,7 @@ def _kept_files(folder: Path, schema: Schema) -> list[Path]:
     return list(folder.glob(f"{_stem(schema)}*{_KEPT}"))
 
 
-def _attach(connection: duckdb.DuckDBPyConnection, file: Path, mode: str) -> None:
+def _attach(connection: Connection, file: Path, mode: str) -> None:
     connection.execute(f"ATTACH {sql_literal(str(file))} AS {STORE} ({mode})")
 
 
@@ -443,13 +444,13 @@ _MEMORY = "memory"
 _REPEATED = 3  # from this many rows per combination of codes, a condensed table pays
 
 
-def load_tables(connection: duckdb.DuckDBPyConnection, file: EncodedFile, place: Place) -> list[str]:
+def load_tables(connection: Connection, file: EncodedFile, place: Place) -> list[str]:
     """Loads the tables that an earlier session kept. Returns their names, or none if no file fits."""
     return _take_over(connection, place) if file.attach(connection) else []
 
 
 def create_tables(
-    connection: duckdb.DuckDBPyConnection,
+    connection: Connection,
     schema: Schema,
     rows: tuple[str, list[Any]],
     file: EncodedFile | None,
@@ -477,7 +478,7 @@ def create_tables(
     return tables
 
 
-def _take_over(connection: duckdb.DuckDBPyConnection, place: Place) -> list[str]:
+def _take_over(connection: Connection, place: Place) -> list[str]:
     """Gives the tables of the attached file their usual names: as views, or as copies in memory."""
     kind = "VIEW" if place == "file" else "TABLE"
     rows = connection.execute(
@@ -491,9 +492,7 @@ def _take_over(connection: duckdb.DuckDBPyConnection, place: Place) -> list[str]
     return tables
 
 
-def _encode(
-    connection: duckdb.DuckDBPyConnection, schema: Schema, rows: tuple[str, list[Any]], database: str
-) -> list[str]:
+def _encode(connection: Connection, schema: Schema, rows: tuple[str, list[Any]], database: str) -> list[str]:
     sql, parameters = rows
     connection.execute(f"CREATE TABLE {database}.{ENCODED} AS {sql}", parameters)
     codes, counts = condensed_columns(schema)

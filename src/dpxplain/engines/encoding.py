@@ -74,7 +74,7 @@ class Encoding:
 
     def all_rows(self) -> Rows:
         """The encoded table: the rows, including the columns of declared expressions."""
-        return self.with_derived(filter(self._is_wanted, self.schema.derived), self.rows())
+        return self.with_derived(filter(self._is_wanted, derived_names(self.schema)), self.rows())
 
     def rows(self, fit: Mapping[str, str] = MappingProxyType({})) -> Rows:
         """All rows, or at most max_rows per person, chosen by that person's rows alone.
@@ -335,6 +335,11 @@ class Encoding:
         )
 
 
+def derived_names(schema: Schema) -> list[str]:
+    """The declared columns that are expressions over others."""
+    return [name for name, column in schema.columns.items() if column.expression is not None]
+
+
 def read_columns(schema: Schema) -> list[str]:
     """The columns of the source that some pass may read."""
     names = [name for name, column in schema.columns.items() if column.expression is None]
@@ -463,7 +468,7 @@ def checked_rows(encoding: Encoding) -> Rows:
     Each name ends in the column's number in the schema, as the names of encoded columns do.
     """
     schema, encoded = encoding.schema, encoding.columns()
-    derived = schema.derived
+    derived = derived_names(schema)
     parts = encoded if derived else {name: sql for name, sql in encoded.items() if name.startswith("code_")}
     for number, (name, column) in enumerate(schema.columns.items()):
         if column.expression is None:

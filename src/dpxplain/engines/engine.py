@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # only for annotations; some of these modules import NumPy
     from dpxplain.model.column import ValueCounts
     from dpxplain.model.confidential import Confidential, ContentDigest
     from dpxplain.model.groups import AnyGrouped
-    from dpxplain.model.query import Query
+    from dpxplain.model.query import Query, Subsets
     from dpxplain.model.schema import Schema
     from dpxplain.model.schema_fit import FitCounts, FitQuestion
 
@@ -84,9 +84,7 @@ class Engine(Protocol):
         """
         ...
 
-    def grouped(
-        self, query: Query, subsets: tuple[tuple[str, ...], ...], *, rehearsed: bool = False
-    ) -> Confidential[AnyGrouped]:
+    def grouped(self, query: Query, subsets: Subsets, *, rehearsed: bool = False) -> Confidential[AnyGrouped]:
         """Counts and sums by group and by each attribute subset, in one pass; `()` gives the totals."""
         ...
 

@@ -54,14 +54,12 @@ def open_engine(
 
     A rehearsed engine of joined tables reads no row.
     """
-    if not _is_elsewhere(source) and schema.joined:
-        from dpxplain.engines.duckdb import DuckDBJoinEngine
-
-        tables = {schema.table.name: source, **others}
-        return DuckDBJoinEngine(tables, schema, memory=options.memory, rehearsed=rehearsed)
     if not _is_elsewhere(source):
-        from dpxplain.engines.duckdb import DuckDBEngine
+        from dpxplain.engines.duckdb import DuckDBEngine, DuckDBJoinEngine
 
+        if schema.joined:
+            tables = {schema.table.name: source, **others}
+            return DuckDBJoinEngine(tables, schema, memory=options.memory, rehearsed=rehearsed)
         return DuckDBEngine(
             source, schema, memory=options.memory, cache=options.cache, recognised=options.recognised
         )
@@ -120,17 +118,20 @@ def private_sources(
         else:
             is_same = other is not None and not _is_elsewhere(other)
         if other is None and not is_same:
-            raise SchemaError(
-                f"tables.{name}.source is missing.",
-                remedy=f'Set it to the table\'s file or address, or pass tables={{"{name}": DataFrame}} to '
-                "connect.",
-            )
+            raise _missing_source(name)
         if not is_same:
             raise SchemaError(
                 f"tables.{name}: is not in the same place as the data, so the two cannot be joined.",
                 remedy="Put both into one database, or both into files.",
             )
     return {name: lasting(other) for name, other in sources.items()}
+
+
+def _missing_source(table: str) -> SchemaError:
+    return SchemaError(
+        f"tables.{table}.source is missing.",
+        remedy=f'Set it to the table\'s file or address, or pass tables={{"{table}": DataFrame}} to connect.',
+    )
 
 
 def lasting(source: object) -> object:
@@ -157,14 +158,6 @@ def combined_source(
         else:
             described[name] = _described(name, other)
     return PrivateSources({schema.table.name: own, **described})
-
-
-def check_joinable(source: object, schema: Schema, others: Mapping[str, object]) -> None:
-    """Raises if private tables cannot be joined. A database's tables are checked on connecting instead."""
-    if others and not _is_elsewhere(source):
-        from dpxplain.engines.duckdb import check_tables
-
-        check_tables({schema.table.name: source, **others}, schema)
 
 
 def _described(name: str, source: object) -> DataSource:
@@ -301,7 +294,10 @@ class OpenedTables:
         self.engine = engine or open_engine(own, schema, options, others)
         try:
             self.source: DataSource = combined_source(self.engine.source, source, schema, others)
-            check_joinable(own, schema, others)
+            if others and not self._is_elsewhere:  # a database's tables are checked on connecting
+                from dpxplain.engines.duckdb import check_tables
+
+                check_tables({schema.table.name: own, **others}, schema)
         except BaseException:
             self.engine.close()
             raise
@@ -352,6 +348,7 @@ _KINDS = {
 }
 _WHOLE = re.compile(r"(small|big|tiny)?int(eger)?\b|short|long|byte", re.IGNORECASE)
 _SYSTEM = ("pg_catalog", "information_schema")
+_NAMED = 20  # tables of a database in a refusal
 
 
 @dataclass(frozen=True)
@@ -364,9 +361,8 @@ class CatalogColumn:
 
     @property
     def kind(self) -> str:
-        kinds = (
-            kind for kind, types in _KINDS.items() if re.match(types, self.type_name.strip(), re.IGNORECASE)
-        )
+        name = self.type_name.strip()
+        kinds = (kind for kind, types in _KINDS.items() if re.match(types, name, re.IGNORECASE))
         return next(kinds, self.type_name)
 
     @property
@@ -381,15 +377,6 @@ class CatalogTable:
     name: str
     source: str
     columns: tuple[CatalogColumn, ...]
-
-
-def is_catalog(source: str) -> bool:
-    """Whether a source is a database whose catalog can be read.
-
-    >>> is_catalog("postgresql://host/db"), is_catalog("sc://host::people"), is_catalog("people.csv")
-    (True, True, False)
-    """
-    return is_database(source)
 
 
 def read_catalog(source: str) -> tuple[CatalogTable, str]:
@@ -469,14 +456,10 @@ def _chosen(tables: list[tuple[str, str]], table_name: str) -> tuple[str, str]:
     problem = (
         f"There is no single table {table_name}." if table_name else f"The database has {len(tables)} tables."
     )
+    names = ", ".join(map(".".join, tables[:_NAMED])) + (" and more" if len(tables) > _NAMED else "")
     raise SourceError(
-        problem, remedy=f"Name one as address::schema.table. The tables are: {_table_names(tables)}."
+        problem, remedy=f"Name one as address::schema.table. The tables are: {names or 'none'}."
     )
-
-
-def _table_names(tables: Iterable[tuple[str, str]], most: int = 20) -> str:
-    names = [".".join(pair) for pair in tables]
-    return ", ".join(names[:most]) + (" and more" if len(names) > most else "") or "none"
 
 
 # -- Public tables -----------------------------------------------------------------------------------------
@@ -515,24 +498,18 @@ def _rows(schema: Schema, name: str, folder: Path, replacements: Mapping[str, ob
     if source is None:
         declared = schema.tables[name].source
         if declared is None:
-            raise SchemaError(
-                f"tables.{name}.source is missing.",
-                remedy=f'Set it to the table\'s file or address, or pass tables={{"{name}": DataFrame}} to '
-                "connect.",
-            )
+            raise _missing_source(name)
         source = folder / declared
     return _read(name, source, schema.tables[name].key)
 
 
 def _read(name: str, source: object, key: str) -> PublicRows:
-
     from dpxplain.engines.duckdb_source import open_connection, open_source
 
-    connection = open_connection()
     unreadable = SourceError(
         f"The public table {name} could not be read completely.", remedy="Is the file damaged?"
     )
-    with closing(connection), quiet(unreadable):
+    with closing(open_connection()) as connection, quiet(unreadable):
         opened = open_source(connection, source, name)
         opened.check_rows()
         rows = opened.relation.limit(LARGEST_PUBLIC_TABLE + 1).to_arrow_table()
@@ -542,14 +519,12 @@ def _read(name: str, source: object, key: str) -> PublicRows:
                 remedy="Use a smaller table that has only the declared keys.",
             )
         return {
-            column: _typed(
-                rows.column(column).to_pylist(), is_text=column in opened.untyped and column != key
-            )
+            column: _typed(rows.column(column).to_pylist(), column in opened.untyped and column != key)
             for column in rows.column_names
         }
 
 
-def _typed(values: list[Any], *, is_text: bool) -> list[Any]:
+def _typed(values: list[Any], is_text: bool) -> list[Any]:
     """Values in the types of expressions. Texts that are all numbers, dates or true/false are converted."""
     plain = [_plain(value) for value in values]
     if not is_text:

@@ -42,7 +42,7 @@ from dpxplain.model.column import ValueCounts
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.model.groups import AnyGrouped, Grouped
 from dpxplain.model.process import check_stop, interruptible
-from dpxplain.model.query import ENCODED, Parameters, Query
+from dpxplain.model.query import ENCODED, Parameters, Query, Subsets
 from dpxplain.model.schema import Schema, all_parts, holds_password, is_database, parts
 from dpxplain.model.schema_fit import FitCounts, FitQuestion, SourceFigures
 
@@ -538,9 +538,7 @@ class PostgresEngine:
         self.open()
         self._measured(lambda _run: None, rehearsed=True)
 
-    def grouped(
-        self, query: Query, subsets: tuple[tuple[str, ...], ...], *, rehearsed: bool = False
-    ) -> Confidential[AnyGrouped]:
+    def grouped(self, query: Query, subsets: Subsets, *, rehearsed: bool = False) -> Confidential[AnyGrouped]:
         self.open()
         return Confidential(self._measured(lambda run: self._scan(run, query, subsets), rehearsed))
 
@@ -604,11 +602,11 @@ class PostgresEngine:
 
     # -- One pass ------------------------------------------------------------------------------------------
 
-    def _scan(self, run: Run, query: Query, subsets: tuple[tuple[str, ...], ...]) -> AnyGrouped:
+    def _scan(self, run: Run, query: Query, subsets: Subsets) -> AnyGrouped:
         parts = statement_parts(subsets)
         return joined([self._cells(run, query, part) for part in parts], [len(part) for part in parts])
 
-    def _cells(self, run: Run, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Grouped:
+    def _cells(self, run: Run, query: Query, subsets: Subsets) -> Grouped:
         parameters = Parameters()
         sql = grouped_statement(
             *(query, subsets, self.schema, self._encodings(parameters)),

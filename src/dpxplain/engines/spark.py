@@ -9,6 +9,7 @@ import logging
 import re
 import threading
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -48,7 +49,7 @@ from dpxplain.model.column import ValueCounts
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.model.groups import AnyGrouped, Grouped
 from dpxplain.model.process import check_stop, interruptible
-from dpxplain.model.query import Parameters, Query
+from dpxplain.model.query import Parameters, Query, Subsets
 from dpxplain.model.schema import Schema, all_parts, parts
 from dpxplain.model.schema_fit import FitCounts, FitQuestion, SourceFigures
 from dpxplain.sql.render import suits_row_cells
@@ -156,29 +157,23 @@ def _beside(own: object, session: Any, source: object, name: str) -> SparkSource
     )
     if is_spark_frame(source):
         frame: Any = source
-        if frame.sparkSession is not session:
-            raise elsewhere
-        return _as_view(frame, _nothing)
-    if source is None:
-        return _as_view(_table_frame(session, name), _nothing)
-    address, _, table = str(source).partition("::")
-    is_same = isinstance(own, str) and own.partition("::")[0] == address
+        is_same = frame.sparkSession is session
+    else:
+        address, _, table = ("" if source is None else str(source)).partition("::")
+        is_same = source is None or (isinstance(own, str) and own.partition("::")[0] == address)
+        frame = _table_frame(session, table or name) if is_same else None
     if not is_same:
         raise elsewhere
-    return _as_view(_table_frame(session, table or name), _nothing)
+    return _as_view(frame)
 
 
 def open_spark(source: object, table: str) -> SparkSource:
     """Opens a source. `table` is read if the source itself names no table."""
-    table = _named_table(source) or table
-    frame, release = None, _nothing
+    if is_spark_frame(source):
+        return _as_view(source)
+    session, release = _session_of(source)
     try:
-        if is_spark_frame(source):
-            frame = source
-        else:
-            session, release = _session_of(source)
-            frame = _table_frame(session, table)
-        return _as_view(frame, release)
+        return _as_view(_table_frame(session, _named_table(source) or table), release)
     except BaseException:
         release()
         raise
@@ -194,7 +189,7 @@ def _session_of(source: object) -> tuple[Any, Callable[[], None]]:
     """The session, and a function that ends it if it was started here."""
     session = source[0] if isinstance(source, tuple) else source
     if not isinstance(session, str):
-        return session, _nothing
+        return session, lambda: None
     address = session.partition("::")[0]
     failed = SourceError(
         "Spark cannot be reached at the address given.",
@@ -223,7 +218,7 @@ class _Drivers:
     def start(self, address: str) -> tuple[Any, Callable[[], None]]:
         with self._lock:
             builder = _builder()
-            if self._users == 0 and _has_session():
+            if self._users == 0 and import_module("pyspark.sql").SparkSession.getActiveSession() is not None:
                 raise SourceError(
                     "This process already has its own Spark session.",
                     remedy="Instead of the address, pass that session or a DataFrame from it.",
@@ -247,12 +242,6 @@ class _Drivers:
 
 
 _drivers = _Drivers()
-
-
-def _has_session() -> bool:
-    from pyspark.sql import SparkSession
-
-    return SparkSession.getActiveSession() is not None
 
 
 def _builder(module: str = "pyspark.sql") -> Any:
@@ -280,9 +269,11 @@ def _table_frame(session: Any, table: str) -> Any:
     return quietly(look_up, missing)
 
 
-def _as_view(frame: Any, release: Callable[[], None]) -> SparkSource:
+def _as_view(frame: Any, release: Callable[[], None] = lambda: None) -> SparkSource:
     session = frame.sparkSession
-    _check_session(session)
+    version = str(session.version)
+    if int(version.partition(".")[0]) < _OLDEST:
+        raise SourceError(f"Spark {version} is too old.", remedy="Use Spark 4.0 or newer.")
     fields = quietly(
         lambda: list(frame.schema.fields),
         SourceError(
@@ -291,8 +282,8 @@ def _as_view(frame: Any, release: Callable[[], None]) -> SparkSource:
     )
     if frame.isStreaming:
         raise SourceError("The source is a stream.", remedy="Pass a table, not a stream.")
-    twice = {field.name for field in fields if sum(f.name == field.name for f in fields) > 1}
-    names = {field.name: f"c{place}" for place, field in enumerate(fields) if field.name not in twice}
+    times = Counter(field.name for field in fields)
+    names = {field.name: f"c{place}" for place, field in enumerate(fields) if times[field.name] == 1}
     view = f"dpxplain_{token_hex(8)}"
     quietly(
         lambda: frame.toDF(*(f"c{place}" for place in range(len(fields)))).createOrReplaceTempView(view),
@@ -308,12 +299,6 @@ def _as_view(frame: Any, release: Callable[[], None]) -> SparkSource:
         if str((field.metadata or {}).get(_CHAR, field.dataType.simpleString())).startswith("char(")
     )
     return SparkSource(session, view, names, kinds, padded & names.keys(), tuple(fields), release)
-
-
-def _check_session(session: Any) -> None:
-    version = str(session.version)
-    if int(version.partition(".")[0]) < _OLDEST:
-        raise SourceError(f"Spark {version} is too old.", remedy="Use Spark 4.0 or newer.")
 
 
 def quietly(call: Callable[[], T], replacement: SourceError) -> T:
@@ -358,10 +343,6 @@ def silenced() -> Iterator[None]:
     with _silence(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-
-
-def _nothing() -> None:
-    pass
 
 
 # -- The engine --------------------------------------------------------------------------------------------
@@ -446,9 +427,7 @@ class SparkEngine:
             names = ", ".join(quote(name) for name in read_columns(part) if name in opened.kinds)
             self._measured(partial(self._run, f"SELECT {names} FROM {opened.view}", [], True))
 
-    def grouped(
-        self, query: Query, subsets: tuple[tuple[str, ...], ...], *, rehearsed: bool = False
-    ) -> Confidential[AnyGrouped]:
+    def grouped(self, query: Query, subsets: Subsets, *, rehearsed: bool = False) -> Confidential[AnyGrouped]:
         self.open()
         return Confidential(self._measured(lambda: self._scan(query, subsets, rehearsed)))
 
@@ -477,7 +456,7 @@ class SparkEngine:
 
     # -- One pass ------------------------------------------------------------------------------------------
 
-    def _scan(self, query: Query, subsets: tuple[tuple[str, ...], ...], rehearsed: bool) -> AnyGrouped:
+    def _scan(self, query: Query, subsets: Subsets, rehearsed: bool) -> AnyGrouped:
         parts = [
             part
             for several in statement_parts(subsets)
@@ -487,7 +466,7 @@ class SparkEngine:
         ]
         return joined([self._cells(query, part, rehearsed) for part in parts], [len(part) for part in parts])
 
-    def _cells(self, query: Query, subsets: tuple[tuple[str, ...], ...], rehearsed: bool) -> Grouped:
+    def _cells(self, query: Query, subsets: Subsets, rehearsed: bool) -> Grouped:
         parameters = Parameters()
         encodings = self._encodings(parameters)
         stored = None
@@ -502,10 +481,6 @@ class SparkEngine:
         tables = zip(self._parts.values(), self._opened, strict=False)  # the rest is joined elsewhere
         return [Encoding(part, o.kinds, o.dialect(), o.view, parameters) for part, o in tables]
 
-    @property
-    def _source(self) -> SparkSource:
-        return self._opened[0]
-
     def _run(self, sql: str, values: list[Any], rehearsed: bool = False) -> Any:
         """The result as an Arrow table: cells, never rows. Rehearsed, the statement is only analysed."""
         with self._statement():
@@ -518,7 +493,7 @@ class SparkEngine:
 
     def _frame(self, sql: str, values: list[Any]) -> Any:
         arguments = {f"p{number}": value for number, value in enumerate(values, 1)}
-        return self._source.session.sql(sql, args=arguments)
+        return self._opened[0].session.sql(sql, args=arguments)
 
     # -- What can go wrong ---------------------------------------------------------------------------------
 
@@ -547,7 +522,7 @@ class SparkEngine:
     @contextmanager
     def _statement(self) -> Iterator[None]:
         """A block whose jobs have a tag. They are cancelled by it if the caller leaves or the time is up."""
-        source, tag = self._source, f"dpxplain-{token_hex(8)}"
+        source, tag = self._opened[0], f"dpxplain-{token_hex(8)}"
         is_late = threading.Event()
 
         def end() -> None:
@@ -571,7 +546,7 @@ class SparkEngine:
         """Stores the encoded table in Spark as the schema says; `close` drops it."""
         parameters = Parameters()
         rows = all_rows(self.schema, self._encodings(parameters))
-        table = _Materialised(self._source.session, f"dpxplain_{token_hex(8)}", rows.columns)
+        table = _Materialised(self._opened[0].session, f"dpxplain_{token_hex(8)}", rows.columns)
         failed = SourceError(
             f"Spark could not store DPXPlain's copy of {self.schema.table.name}.",
             remedy='Is there enough space? storage = "file" also needs the right to create a table. storage '
@@ -627,7 +602,7 @@ class _Materialised:
             quietly(take_back, SourceError("Spark could not drop an encoded table."))
 
 
-def _groupable(query: Query, subsets: tuple[tuple[str, ...], ...]) -> list[tuple[tuple[str, ...], ...]]:
+def _groupable(query: Query, subsets: Subsets) -> list[Subsets]:
     """The subsets in parts, each with few enough columns for one statement."""
     parts: list[list[tuple[str, ...]]] = [[]]
     columns = set(query.group_by)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.engines.dialect import Kind
-from dpxplain.engines.encoding import Encoding, Rows, members_of
+from dpxplain.engines.encoding import Encoding, Rows, derived_names, members_of
 from dpxplain.errors import SchemaError
 from dpxplain.model.column import ValueCounts, as_number, is_declarable
 from dpxplain.model.expression import columns_of, read_expression
@@ -29,6 +29,7 @@ from dpxplain.model.query import (
     Comparison,
     Filter,
     Query,
+    Subsets,
     code_column,
     filter_columns,
     units_column,
@@ -89,7 +90,7 @@ def joined_rows(schema: Schema, tables: Sequence[Rows], encoding: Encoding) -> R
         on = f" ON part_{number}.{UNIT} = part_0.{UNIT}" if number else ""
         joins.append(f"({rows.sql}) AS part_{number}{on}")
     joined = Rows(f"SELECT {', '.join(listed)} FROM {' JOIN '.join(joins)}", tuple(columns))
-    return replace(encoding, schema=schema).with_derived(schema.derived, joined)
+    return replace(encoding, schema=schema).with_derived(derived_names(schema), joined)
 
 
 def check_units(tables: Mapping[str, Schema], kinds: Mapping[str, Mapping[str, Kind]]) -> None:
@@ -128,7 +129,7 @@ _MOST_SETS = 1000  # in one statement; PostgreSQL allows 4096 GROUPING SETS
 
 def grouped_statement(
     query: Query,
-    subsets: tuple[tuple[str, ...], ...],
+    subsets: Subsets,
     schema: Schema,
     encodings: Sequence[Encoding],
     *,
@@ -172,7 +173,7 @@ def grouped_statement(
     return f"WITH {listed} {_sql(rendered, own)}"
 
 
-def statement_parts(subsets: tuple[tuple[str, ...], ...]) -> list[tuple[tuple[str, ...], ...]]:
+def statement_parts(subsets: Subsets) -> list[Subsets]:
     """The subsets in parts, each small enough for one statement."""
     return [subsets[start : start + _MOST_SETS] for start in range(0, len(subsets), _MOST_SETS)]
 
@@ -253,9 +254,7 @@ def _is_text(name: str, encoding: Encoding) -> bool:
 # Converts the rows that an engine fetched for a pass into `Grouped`, the form of every engine's answer.
 
 
-def grouped_of(
-    columns: Mapping[str, Any], query: Query, schema: Schema, subsets: tuple[tuple[str, ...], ...]
-) -> Grouped:
+def grouped_of(columns: Mapping[str, Any], query: Query, schema: Schema, subsets: Subsets) -> Grouped:
     """The cells, from the fetched columns by name. NULL (masked) becomes 0.
 
     The columns are those of `grouped_select`, or those of `cells_select`, which has the cells' numbers.
@@ -289,7 +288,7 @@ def _numbered_cells(
     columns: Mapping[str, NDArray[np.int64]],
     query: Query,
     schema: Schema,
-    subsets: tuple[tuple[str, ...], ...],
+    subsets: Subsets,
 ) -> Grouped:
     """The cells of `cells_select`; each cell's codes are the digits of its number."""
     order = np.argsort(columns["cell"], kind="stable")
@@ -328,7 +327,7 @@ def joined(cells: list[Grouped], sizes: list[int]) -> Grouped:
 
 
 def _subset_numbers(
-    missing: list[NDArray[np.int64]], attributes: list[str], subsets: tuple[tuple[str, ...], ...]
+    missing: list[NDArray[np.int64]], attributes: list[str], subsets: Subsets
 ) -> NDArray[np.int64]:
     """The subset of each row, from GROUPING(), which sets the bit of every attribute not in the subset."""
     parts = grouping_parts(attributes)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.influence import QuestionCells
 from dpxplain.model.contrast import Contrast
-from dpxplain.model.process import checking
+from dpxplain.model.process import stoppable_steps
 from dpxplain.model.query import AggregateKind
 from dpxplain.model.release import FloatArray, IntArray
 from dpxplain.privacy.mechanisms.ranking import Envelope
@@ -295,7 +295,7 @@ def widening(
     """
     shape = cells.predicate_count.shape[1:]
     lowest, highest = np.full(shape, np.inf), np.full(shape, -np.inf)
-    for d in checking(range(reach)):
+    for d in stoppable_steps(range(reach)):
         with np.errstate(all="ignore"):
             low, high = influence.bounds(cells, d)
         lowest = np.minimum(lowest, np.nan_to_num(low, nan=-np.inf, posinf=np.inf, neginf=-np.inf))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.explanation.family import Conjunctions, Listed, PredicateFamily
-from dpxplain.model.process import cached_property, check_stop, checking
+from dpxplain.model.process import cached_property, check_stop, stoppable_steps
 from dpxplain.model.query import And, Filter, FilterPredicate, Not, Or, Predicate
 from dpxplain.model.release import BoolArray, FloatArray, FoldedLine, IntArray, ReleasedLine
 from dpxplain.privacy.marginals.estimates import simultaneous_quantile
@@ -199,7 +199,7 @@ class _Likeness:
     def _close(self) -> None:
         """Replaces distances by shortest paths (Floyd and Warshall)."""
         for distances in (self._likely, self._most):
-            for middle in checking(range(len(distances))):
+            for middle in stoppable_steps(range(len(distances))):
                 np.minimum(distances, distances[:, middle, None] + distances[None, middle], out=distances)
 
     def _add_common_conditions(self) -> None:

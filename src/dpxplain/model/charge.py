@@ -346,12 +346,10 @@ def read_id(id: EntryId) -> tuple[int, str | None] | None:
     digits, at, owner = id.partition("@")
     if not (digits.isascii() and digits.isdigit() and 0 < int(digits[:20]) <= LARGEST_NUMBER):
         return None
-    if not at:
-        return int(digits), None
     name = unquote(owner)
-    return (
-        (int(digits), name) if name.isprintable() else None
-    )  # nobody has such a name, and databases refuse NUL
+    if not name.isprintable():  # nobody has such a name, and databases refuse NUL
+        return None
+    return int(digits), name if at else None
 
 
 class Ending(StrEnum):
@@ -397,7 +395,9 @@ def failure_words(failures: Mapping[Ending, int]) -> str:
     '2 requests failed; the server died once'
     """
     numbers = [(words, failures.get(ending, 0)) for ending, words in _FAILURE_WORDS.items()]
-    return "; ".join(one if number == 1 else many.format(number) for (one, many), number in numbers if number)
+    return "; ".join(
+        once if number == 1 else often.format(number) for (once, often), number in numbers if number
+    )
 
 
 @dataclass(frozen=True)

@@ -195,9 +195,7 @@ class Column(Declared):
     step: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     center: float | None = Field(default=None, allow_inf_nan=False)  # a typical value; averages expect it
     expression: str | None = Field(default=None, min_length=1)  # SQL over the columns declared above it
-    groups: dict[str, tuple[Scalar, ...]] | None = (
-        None  # the values in each group; the group names are then the column's values
-    )
+    groups: dict[str, tuple[Scalar, ...]] | None = None  # the values in each group, whose names are `values`
     lookup: tuple[tuple[Scalar, Any], ...] | None = None  # its value for each value of the expression
     joined: tuple[str, str] | None = None  # the public table and its column that the lookup was read from
     time_zone: str | None = None  # the zone that timestamps with a zone are converted to; UTC if none

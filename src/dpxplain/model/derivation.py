@@ -6,11 +6,11 @@ expression without a domain is refused; the error names the part at fault and a 
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import reduce
 from operator import add, mul, sub
 from typing import Any, Self
 
@@ -45,6 +45,7 @@ from dpxplain.model.expression import (
     sql_literal,
     sql_of,
 )
+from dpxplain.model.hardening import similar
 from dpxplain.model.value_domain import (
     Kind,
     ValueDomain,
@@ -54,7 +55,6 @@ from dpxplain.model.value_domain import (
     common_multiple,
     corners,
     difference_domain,
-    joined,
     kind_of,
     listed,
     mapped,
@@ -215,7 +215,7 @@ class Inference:
             combined(left, piece, lambda a, b: a / b) or corners(left, piece, lambda a, b: a / b, None)
             for piece in pieces
         ]
-        return joined(quotients)
+        return self.union(node, quotients)
 
     def _remainder(self, node: Operation[Expression], left: ValueDomain, right: ValueDomain) -> ValueDomain:
         if right.values is not None:
@@ -260,10 +260,7 @@ class Inference:
         """The inference for rows where a condition holds, with narrower domains of the columns."""
         match condition:
             case Every(parts):
-                inference = self
-                for part in parts:
-                    inference = inference.where(part)
-                return inference
+                return reduce(Inference.where, parts, self)
             case Opposite(part):
                 return self.unless(part)
             case Compared(operator, Reference(column), Constant(value)):
@@ -276,10 +273,7 @@ class Inference:
         """The inference for rows where a condition does not hold; NULL belongs to no domain."""
         match condition:
             case Some(parts):
-                inference = self
-                for part in parts:
-                    inference = inference.unless(part)
-                return inference
+                return reduce(Inference.unless, parts, self)
             case Opposite(part):
                 return self.where(part)
             case Compared(operator, left, right):
@@ -340,10 +334,11 @@ class Inference:
         declared = self.columns[reference.column].values
         if declared is None or not isinstance(constant.value, str) or constant.value in declared:
             return
-        texts = {str(value).casefold(): str(value) for value in declared}
-        near = difflib.get_close_matches(constant.value.casefold(), texts, n=1)
-        some = ", ".join(list(texts.values())[:5])
-        remedy = f"Did you mean {sql_literal(texts[near[0]])}?" if near else f"Its values are: {some}."
+        texts = list(map(str, declared))
+        near = similar(constant.value, texts)
+        remedy = (
+            f"Did you mean {sql_literal(near[0])}?" if near else f"Its values are: {', '.join(texts[:5])}."
+        )
         text = sql_literal(constant.value)
         problem = f"{text} is not one of the values of {reference.column}, so nothing could match it."
         raise UnknownDomain(constant, problem, remedy)
@@ -496,7 +491,8 @@ def derive(column: Column, columns: Mapping[str, Column]) -> Column:
     try:
         domain = infer(node, columns)
         inferred = {} if is_declared else declaration(domain, node)
-        if inferred and domain.kind == "text" and column.lookup is None and _reads_verbatim(node, columns):
+        reads_verbatim = any(columns[name].verbatim for name in columns_of(node))
+        if inferred and domain.kind == "text" and column.lookup is None and reads_verbatim:
             inferred["verbatim"] = True
         complete = Column.model_validate(column.model_dump() | inferred)
     except UnknownDomain as unknown:
@@ -512,10 +508,6 @@ def derive(column: Column, columns: Mapping[str, Column]) -> Column:
             remedy="Correct the values, edges or bounds beside the expression, or delete them.",
         )
     return complete
-
-
-def _reads_verbatim(node: Expression, columns: Mapping[str, Column]) -> bool:
-    return any(columns[name].verbatim for name in columns_of(node))
 
 
 def expression_of(column: Column, columns: Mapping[str, Column]) -> Expression:
@@ -587,6 +579,4 @@ def _kind(column: Column) -> Kind:
     if column.is_temporal:
         return "timestamp"
     listed = [value for value in column.values or () if value is not None]
-    if not listed:
-        return "number"
-    return "boolean" if isinstance(listed[0], bool) else "number" if isinstance(listed[0], int) else "text"
+    return kind_of(listed[0]) if listed else "number"

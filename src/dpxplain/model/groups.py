@@ -48,6 +48,7 @@ from dpxplain.model.query import (
     Output,
     Presentation,
     Query,
+    Subsets,
 )
 from dpxplain.model.release import BoolArray, IntArray
 from dpxplain.model.schema import Schema, SchemaKey
@@ -483,13 +484,13 @@ BIN = "(bin)"
 MOST_CELLS = 2**23  # the most that are counted in dense arrays: 128 MB of counts and sums
 
 
-def cell_number(group_by: Sequence[str], subsets: Sequence[tuple[str, ...]], sizes: Mapping[str, int]) -> int:
+def cell_number(group_by: Sequence[str], subsets: Subsets, sizes: Mapping[str, int]) -> int:
     """The number of cells in all subsets, including code 0; `sizes` says how many codes each column has."""
     groups = math.prod(sizes[name] for name in group_by)
     return groups * sum(math.prod(sizes[name] for name in subset) for subset in subsets)
 
 
-def cell_starts(subsets: Sequence[tuple[str, ...]], sizes: Mapping[str, int]) -> list[int]:
+def cell_starts(subsets: Subsets, sizes: Mapping[str, int]) -> list[int]:
     """The number of each subset's first cell, where the cells of all subsets are numbered from 0.
 
     >>> cell_starts([("a",), ("a", "b"), ("b",)], {"a": 3, "b": 2})

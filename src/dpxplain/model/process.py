@@ -76,11 +76,6 @@ def stoppable(stop: Stop) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
-def current_stop() -> Stop | None:
-    """The stop of the current request; None outside `stoppable`."""
-    return _CURRENT.get()
-
-
 def check_stop() -> None:
     """Raises `Stopped` if the current request is to stop."""
     stop = _CURRENT.get()
@@ -91,7 +86,7 @@ def check_stop() -> None:
 @contextmanager
 def interruptible(interrupt: Callable[[], None]) -> Iterator[None]:
     """Wraps one pass over the data; a stop of the current request calls `interrupt` from its own thread."""
-    stop = current_stop()
+    stop = _CURRENT.get()
     if stop is None:
         yield
     else:
@@ -99,12 +94,12 @@ def interruptible(interrupt: Callable[[], None]) -> Iterator[None]:
             yield
 
 
-def checking(items: Iterable[T]) -> Iterator[T]:
+def stoppable_steps(items: Iterable[T]) -> Iterator[T]:
     """The items, with a `check_stop` before each.
 
     >>> stop = Stop()
     >>> with stoppable(stop):
-    ...     for item in checking("abc"):
+    ...     for item in stoppable_steps("abc"):
     ...         print(item)
     ...         stop.ask()
     Traceback (most recent call last):

@@ -163,6 +163,10 @@ class Query:
     where: Filter | None = None
 
 
+Subsets = tuple[tuple[str, ...], ...]
+"""Sets of attributes, for each of which a pass counts the cells of every group; () counts the groups."""
+
+
 @dataclass(frozen=True)
 class Output:
     """One column of the SELECT list: a group-by column, an aggregate, or a formula over aggregates."""

@@ -51,9 +51,8 @@ class PublicTable(Declared):
     public: Literal[True]
     joins: tuple[str, ...] = ()  # columns of the data that hold the key; by default the one of the same name
     columns: tuple[str, ...] | None = None  # which of its columns can be joined; all if none is given
-    matched: dict[str, tuple[Scalar, ...]] = Field(
-        default_factory=dict
-    )  # declared values that it has, by join
+    matched: dict[str, tuple[Scalar, ...]] = Field(default_factory=dict)
+    """The declared values that it has, by join."""
 
     @model_validator(mode="before")
     @classmethod
@@ -96,7 +95,7 @@ def joined_columns(
             lookup = tuple((key, values[at]) for key, at in places.items() if values[at] is not None)
             try:
                 _check_lookup(table, attribute, lookup)
-                column = _looked_up(table, attribute, join, lookup)
+                column = Column(expression=sql_name(join), lookup=lookup, joined=(table, attribute))
                 if is_discovered and lookup:
                     derive(column, columns)
             except (SchemaError, ValidationError):
@@ -146,13 +145,8 @@ def named_columns(
         yield name, column
 
 
-def _looked_up(table: str, attribute: str, join: str, lookup: tuple[tuple[Scalar, Any], ...]) -> Column:
-    return Column(expression=sql_name(join), lookup=lookup, joined=(table, attribute))
-
-
 def _check_names(table: str, declared: PublicTable, rows: PublicRows) -> None:
-    column_names = (declared.key, *(declared.columns or ()))
-    missing = [name for name in column_names if name not in rows]
+    missing = [name for name in (declared.key, *(declared.columns or ())) if name not in rows]
     if missing:
         raise SchemaError(
             f"tables.{table}: the public table has no column {missing[0]}.",
@@ -318,8 +312,6 @@ class Columns(dict[str, Column]):
 
 
 _SECRET = re.compile(r"://[^/?#]*:[^/?#]*@|(password|passwd|pwd|token)\s*=", re.IGNORECASE)
-
-
 _DATABASE = re.compile(r"(postgres(ql)?|spark|sc)://", re.IGNORECASE)
 
 
@@ -511,11 +503,6 @@ class Schema(Displayed, Declared):
         return self.model_copy(update={"private": {**self.private, **private}}) if private else self
 
     @property
-    def derived(self) -> list[str]:
-        """The declared columns that are expressions over others."""
-        return [name for name, column in self.columns.items() if column.expression is not None]
-
-    @property
     def discovered(self) -> list[str]:
         """The columns whose values were not declared but discovered."""
         return [name for name in self.unknown if name in self.columns]
@@ -681,12 +668,12 @@ def parts(schema: Schema) -> dict[str, Schema]:
     if not schema.joined:
         return {schema.table.name: schema}
     added = {column for names in schema.joined.values() for column in names.values()}
+    further_rows = math.prod(schema.private[name].max_rows for name in schema.joined)
+    own_rows = schema.privacy.max_rows // further_rows
     own = schema.model_copy(
         update={
             "joined": {},
-            "privacy": schema.privacy.model_copy(
-                update={"max_rows": schema.privacy.max_rows // _product(schema)}
-            ),
+            "privacy": schema.privacy.model_copy(update={"max_rows": own_rows}),
             "columns": {name: column for name, column in schema.columns.items() if name not in added},
         }
     )
@@ -696,10 +683,8 @@ def parts(schema: Schema) -> dict[str, Schema]:
 
 def all_parts(schema: Schema) -> dict[str, Schema]:
     """The schemas of all tables that may be joined; for a joined schema, of the tables that it joins."""
-    others = (
-        {} if schema.joined else {name: parts(joined_schema(schema, [name]))[name] for name in schema.private}
-    )
-    return {**parts(schema), **others}
+    further = () if schema.joined else schema.private
+    return parts(schema) | {name: parts(joined_schema(schema, [name]))[name] for name in further}
 
 
 def _part(schema: Schema, name: str) -> Schema:
@@ -719,10 +704,6 @@ def _part(schema: Schema, name: str) -> Schema:
             }
         )
     )
-
-
-def _product(schema: Schema) -> int:
-    return math.prod(schema.private[name].max_rows for name in schema.joined)
 
 
 def _names(schema: Schema, table: str) -> dict[str, str]:

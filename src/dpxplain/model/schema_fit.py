@@ -154,10 +154,8 @@ def tuned_sizes(schema: Schema) -> tuple[int, ...]:
     >>> tuned_sizes(Schema.load({"table": {"name": "t"}, "privacy": privacy, "columns": columns}))
     (1, 2, 3, 5, 7, 10, 15, 20, 30, 40)
     """
-    if schema.privacy.unit == "row":
-        return ()
     most = schema.privacy.max_rows
-    if most == 1:
+    if schema.privacy.unit == "row" or most == 1:
         return ()
     rounded = {digits * 10**power // 10 for power in range(len(str(most))) for digits in _ROUND_SIZES}
     return (*sorted(size for size in rounded if size < most), most)

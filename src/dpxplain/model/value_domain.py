@@ -15,7 +15,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import reduce
-from itertools import product
+from itertools import islice, product
 from typing import Any, Literal
 
 from dpxplain.model.column import midnight
@@ -122,11 +122,10 @@ def listed(kind: Kind, values: Iterable[Value]) -> ValueDomain:
 
 def between(low: float, high: float, step: Fraction | None = None) -> ValueDomain:
     """All numbers from `low` to `high`; a list if they are whole numbers and few."""
-    domain = ValueDomain("number", None, low, high, step)
     if step is not None and step.denominator == 1 and step and (high - low) / float(step) < MOST_VALUES:
         first, last = math.ceil(Fraction(low) / step), math.floor(Fraction(high) / step)
         return listed("number", (int(i * step) for i in range(first, last + 1)))
-    return domain
+    return ValueDomain("number", None, low, high, step)
 
 
 def mapped(domain: ValueDomain, kind: Kind, function: Callable[[Any], Value | None]) -> ValueDomain:
@@ -209,13 +208,6 @@ def without_zero(domain: ValueDomain) -> list[ValueDomain]:
     step = float(domain.step)
     sides = [(low, -step), (step, high)]
     return [ValueDomain("number", None, a, b, domain.step) for a, b in sides if a <= b]
-
-
-def joined(domains: list[ValueDomain]) -> ValueDomain:
-    """All values of several domains of numbers."""
-    numbers = union(domains)
-    assert numbers is not None
-    return numbers
 
 
 def rounded(number: float, digits: int) -> float:
@@ -365,12 +357,9 @@ def truncated_domain(domain: ValueDomain, unit: Unit) -> ValueDomain | None:
 
     if domain.values is not None:
         return mapped(domain, kind, lambda moment: typed(truncated(midnight(moment), unit)))
-    beginnings = []
-    for moment in _beginnings(midnight(domain.low), midnight(domain.high), unit):
-        beginnings.append(typed(moment))
-        if len(beginnings) > MOST_VALUES:
-            return None
-    return listed(kind, beginnings)
+    moments = _beginnings(midnight(domain.low), midnight(domain.high), unit)
+    beginnings = list(map(typed, islice(moments, MOST_VALUES + 1)))
+    return None if len(beginnings) > MOST_VALUES else listed(kind, beginnings)
 
 
 SPANS: dict[SpanUnit, timedelta] = {
@@ -467,16 +456,4 @@ def _beginnings(low: datetime, high: datetime, unit: Unit) -> Iterator[datetime]
     moment = truncated(low, unit)
     while moment <= high:
         yield moment
-        moment = _next(moment, unit)
-
-
-def _next(moment: datetime, unit: Unit) -> datetime:
-    match unit:
-        case "year" | "quarter" | "month":
-            months = {"year": 12, "quarter": 3, "month": 1}[unit] + moment.month - 1
-            return moment.replace(year=moment.year + months // 12, month=months % 12 + 1)
-        case "week":
-            return moment + timedelta(days=7)
-        case "day":
-            return moment + timedelta(days=1)
-    return moment + (timedelta(hours=1) if unit == "hour" else timedelta(minutes=1))
+        moment = shifted(moment, 3, "month") if unit == "quarter" else shifted(moment, 1, unit)

@@ -64,7 +64,7 @@ from dpxplain.model.column import ValueCounts
 from dpxplain.model.confidential import Confidential, ContentDigest
 from dpxplain.model.groups import BIN, AnyGrouped, Groups
 from dpxplain.model.process import Stopped, check_stop
-from dpxplain.model.query import Query, identity
+from dpxplain.model.query import Query, Subsets, identity
 from dpxplain.model.release import IntArray, R, R_co, Release, Released
 from dpxplain.model.schema import Schema, joined_schema
 from dpxplain.model.schema_fit import FitCounts, FitQuestion
@@ -400,7 +400,7 @@ class OpenDataset:
         parts = [kind, *self.schema.joined, identity(query), *more]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
-    def _grouped(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Confidential[AnyGrouped]:
+    def _grouped(self, query: Query, subsets: Subsets) -> Confidential[AnyGrouped]:
         return self._open_engine.grouped(query, subsets, rehearsed=self.is_rehearsal)
 
     @property

@@ -29,7 +29,7 @@ from dpxplain.model.charge import LARGEST_RHO, Charge, Request, Spend
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.contrast import Contrast
 from dpxplain.model.hardening import plain, plain_number, plain_numbers
-from dpxplain.model.process import checking
+from dpxplain.model.process import stoppable_steps
 from dpxplain.model.query import Query, query_shape
 from dpxplain.model.release import ExplanationRelease, FloatArray, IntArray, Released, ReleasedLine
 from dpxplain.phases.dataset import OpenDataset, Show, T
@@ -150,7 +150,7 @@ class ScoredPlan(ExplanationPlan):
         scores = true_scores(self.terms, self.scoring, dataset)
         dataset.progress("Choosing and measuring explanations under privacy")
         lines, margin = [], self.influence_margin
-        for line in checking(self.draw(scores, dataset.noise)):
+        for line in stoppable_steps(self.draw(scores, dataset.noise)):
             influence = line.score * self.scoring.per_score
             interval = (influence - margin, influence + margin)
             lines.append(ReleasedLine(line.predicate, influence, interval, line.rank))

@@ -17,7 +17,7 @@ from dpxplain.model.charge import Request, Spend, rho_of_units, spend_units
 from dpxplain.model.contrast import Verdict
 from dpxplain.model.display import Charted, Displayed, Finding, Record, Tabular, check_report_name, renderer
 from dpxplain.model.hardening import Frozen
-from dpxplain.model.process import checking
+from dpxplain.model.process import stoppable_steps
 from dpxplain.model.query import FilterPredicate, Predicate, filter_columns
 from dpxplain.model.release import ExplanationRelease, FoldedLine, PreparedRelease, Released, ReleasedLine
 from dpxplain.phases.dataset import Lookup, OpenDataset
@@ -329,7 +329,7 @@ class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, Explanation
                 share_estimate=line.share_removed,
                 effect=effect_name(self._share_removed(line), line.influence_interval, self.question.verdict),
             )
-            for line in checking(self.plan.lines(self.release))
+            for line in stoppable_steps(self.plan.lines(self.release))
         ]
 
     def _share_removed(self, line: ReleasedLine) -> Interval | None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import pairwise
+from typing import TypeGuard
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -35,8 +36,8 @@ from dpxplain.sql.source import (
     Place,
     Source,
     advice,
-    grow,
     is_expression_word,
+    parse_tree,
 )
 
 # -- Admission ---------------------------------------------------------------------------------------------
@@ -162,7 +163,7 @@ def _reserved_name(source: Source, columns: Collection[str], refused_at: int | N
 def _admitted(source: Source) -> exp.Select:
     # Before the parser runs, since it takes exponential time over some foreign words (JOIN x JOIN x ...).
     _every_word_is_known(source, _possible_names(source))
-    tree = grow(source)
+    tree = parse_tree(source)
     _every_word_is_known(source, _names(tree))
     tree = tree.transform(lambda node: _plain_quantile(source, node), copy=False)
     _every_node_is_known(source, tree)
@@ -255,10 +256,7 @@ def _argument_refused(source: Source, node: exp.Expr, name: str, value: object) 
 
 def _may_start(tokens: tuple[Token, ...], i: int) -> bool:
     """Whether WITH, SELECT or DISTINCT is at an allowed place: at the start, or after FROM ( or AS (."""
-    kind, before, earlier = (
-        tokens[i].token_type,
-        *(_kind(tokens[j] if j >= 0 else None) for j in (i - 1, i - 2)),
-    )
+    kind, (before, earlier) = tokens[i].token_type, _kinds_before(tokens, i)
     if kind is TokenType.DISTINCT:
         is_counted = before is TokenType.L_PAREN and i >= 2 and tokens[i - 2].text.upper() == "COUNT"
         return before is TokenType.SELECT or is_counted
@@ -296,7 +294,7 @@ def _possible_names(source: Source) -> set[int]:
 
 def _names_columns(tokens: tuple[Token, ...], i: int) -> bool:
     """Whether a name before a parenthesis may list columns: WITH f(a, b) AS (...), FROM (...) AS g(a, b)."""
-    before, earlier = (_kind(tokens[j] if j >= 0 else None) for j in (i - 1, i - 2))
+    before, earlier = _kinds_before(tokens, i)
     is_with = tokens[0].token_type is TokenType.WITH
     return (is_with and before is TokenType.WITH) or (
         earlier is TokenType.R_PAREN
@@ -311,6 +309,11 @@ def _names(tree: exp.Expr) -> set[int]:
         for node in tree.walk()
         if isinstance(node, _WORDS_OF_THE_TREE) and "start" in node.meta
     }
+
+
+def _kinds_before(tokens: tuple[Token, ...], i: int) -> tuple[TokenType | None, TokenType | None]:
+    """The kinds of the token before a place and of the one before that."""
+    return _kind(tokens[i - 1] if i >= 1 else None), _kind(tokens[i - 2] if i >= 2 else None)
 
 
 def _kind(token: Token | None) -> TokenType | None:
@@ -513,6 +516,11 @@ def is_literal(node: exp.Expr) -> bool:
     is_date = type(node) is exp.Cast and node.to.this.name in ("DATE", "TIMESTAMP", "TIMESTAMPNTZ")
     is_text = is_date and isinstance(node.this, exp.Literal) and bool(node.this.args.get("is_string"))
     return is_text or isinstance(node, exp.Literal | exp.Boolean | exp.Null | exp.Neg)
+
+
+def is_number(node: exp.Expr | None) -> TypeGuard[exp.Literal]:
+    """Whether a node is a number without a sign."""
+    return isinstance(node, exp.Literal) and not node.is_string
 
 
 def number(text: str) -> int | float | None:

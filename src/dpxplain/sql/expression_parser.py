@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from sqlglot import exp
 
@@ -53,7 +53,7 @@ from dpxplain.model.expression import (
 from dpxplain.model.query import Aggregate, And, Comparison, Filter, IsNull, Literal_, Membership, Not, Or
 from dpxplain.model.schema import Columns, Privacy, Schema, Table
 from dpxplain.model.value_domain import SPANS, like_matcher
-from dpxplain.sql.admit import Scope, admit, is_literal, listing, matching, number
+from dpxplain.sql.admit import Scope, admit, is_literal, is_number, listing, matching, number
 from dpxplain.sql.source import (
     ARITHMETIC,
     COMPARISONS,
@@ -63,6 +63,7 @@ from dpxplain.sql.source import (
     PART_FUNCTIONS,
     WORDS,
     read,
+    refused_part,
 )
 
 # -- Expressions -------------------------------------------------------------------------------------------
@@ -75,8 +76,6 @@ _TARGETS: dict[str, Target] = {
     "BOOLEAN": "BOOLEAN",
     "DATE": "DATE",
 }
-_PARTS = ("year", "quarter", "month", "week", "day", "dow", "isodow", "doy", "hour", "minute", "second")
-_UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute")
 DEEPEST_EXPRESSION = 50
 _USAGE = "Write columns, literals, arithmetic, comparisons, CASE, COALESCE, CAST or EXTRACT."
 
@@ -99,8 +98,7 @@ def read_expression(text: str, columns: Mapping[str, Any]) -> Expression:
             raise source.refuse("This is more than one expression.", "Write only one.")
         return _Parser(Scope(source, schema)).parse(tree.expressions[0])
     except QueryRefused as refusal:
-        start, end = ((None if p is None else max(0, p - len(before))) for p in (refusal.start, refusal.end))
-        raise QueryRefused(refusal.what, remedy=refusal.remedy, sql=text, start=start, end=end) from None
+        raise refused_part(refusal, before, text, refusal.what) from None
 
 
 def column_name(node: exp.Expr, scope: Scope) -> str:
@@ -111,10 +109,12 @@ def column_name(node: exp.Expr, scope: Scope) -> str:
     return parser.name(parser.parse(node))
 
 
-def filtered_name(node: exp.Expr | None, condition: exp.Expr, scope: Scope) -> str:
-    """The column for FILTER: the node's values where the condition holds; without a node, 1 per row."""
+def filtered_name(node: exp.Expr, condition: exp.Expr | None, scope: Scope) -> str:
+    """The name of the column of the node's values, NULL where the condition of FILTER does not hold."""
+    if condition is None:
+        return column_name(node, scope)
     parser = _Parser(scope)
-    result = Constant(1) if node is None else parser.parse(node)
+    result = Constant(1) if isinstance(node, exp.Star) else parser.parse(node)
     return parser.name(Case(((parser.parse(condition), result),)), condition)
 
 
@@ -222,14 +222,12 @@ class _Parser:
 
     def _negative(self, node: exp.Neg) -> Expression:
         inner = node.this.unnest()
-        if isinstance(inner, exp.Literal) and not inner.args.get("is_string"):
+        if is_number(inner):
             return Constant(self._value(inner, "-"))
         return Operation("-", (Constant(0), self.parse(inner)))
 
     def _is(self, node: exp.Is) -> Expression:
-        if not isinstance(node.expression, exp.Null):
-            remedy = "Write column = TRUE or column = FALSE."
-            raise self.scope.refuse("IS works only with NULL.", remedy, node.expression)
+        _check_null_test(node, self.scope)
         return Missing(self.parse(node.this))
 
     def _compared(
@@ -240,8 +238,7 @@ class _Parser:
         return compared
 
     def _among(self, node: exp.In) -> Expression:
-        if not node.expressions:
-            raise self.scope.refuse("The list of IN is empty.", "Name at least one value.", node)
+        _check_list(node, self.scope)
         part = self.parse(node.this)
         return Among(part, tuple(self._comparable(part, self.parse(value))[1] for value in node.expressions))
 
@@ -310,18 +307,18 @@ class _Parser:
 
     def _part(self, node: exp.Expr) -> Expression:
         if isinstance(node, exp.TimestampTrunc):
-            unit = self._word(node.args["unit"], _UNITS, "DATE_TRUNC", node)
+            unit = self._word(node.args["unit"], get_args(Unit), "DATE_TRUNC", node)
             return DateTrunc(cast(Unit, unit), self.parse(node.this))
         if isinstance(node, exp.DateDiff):
             span = self._word(node.args.get("unit") or node, tuple(SPANS), "DATE_DIFF", node)
             start, end = self._comparable(self.parse(node.expression), self.parse(node.this))
             return DateDiff(cast(SpanUnit, span), start, end)
         if isinstance(node, exp.Extract):
-            part = self._word(node.this, _PARTS, "EXTRACT", node)
+            part = self._word(node.this, get_args(Part), "EXTRACT", node)
             return DatePart(cast(Part, part), self.parse(node.expression))
         if node.name.lower() != "date_part" or len(node.expressions) != 2:
             raise self.scope.refuse(f"The function {node.name.upper()} is not supported.", _USAGE, node)
-        part = self._word(node.expressions[0], _PARTS, "DATE_PART", node)
+        part = self._word(node.expressions[0], get_args(Part), "DATE_PART", node)
         return DatePart(cast(Part, part), self.parse(node.expressions[1]))
 
     def _shifted(self, part: exp.Expr, interval: exp.Interval, sign: int) -> Expression:
@@ -406,14 +403,19 @@ def _is_plain(*nodes: exp.Expr) -> bool:
 
 def all_of(parts: Iterable[Filter]) -> Filter:
     """AND, with the ANDs inside it lifted out."""
-    flat = [p for part in parts for p in (part.parts if isinstance(part, And) else (part,))]
-    return flat[0] if len(flat) == 1 else And(tuple(flat))
+    flat = _flat(And, parts)
+    return flat[0] if len(flat) == 1 else And(flat)
 
 
 def any_of(parts: Iterable[Filter]) -> Filter:
     """OR, with the ORs inside it lifted out."""
-    flat = [p for part in parts for p in (part.parts if isinstance(part, Or) else (part,))]
-    return flat[0] if len(flat) == 1 else Or(tuple(flat))
+    flat = _flat(Or, parts)
+    return flat[0] if len(flat) == 1 else Or(flat)
+
+
+def _flat(kind: type[Any], parts: Iterable[Any]) -> tuple[Any, ...]:
+    """The parts, with the parts of those of the same kind in their place."""
+    return tuple(p for part in parts for p in (part.parts if isinstance(part, kind) else (part,)))
 
 
 def none_of(part: Filter) -> Filter:
@@ -458,12 +460,16 @@ def _between(node: exp.Between, scope: Scope) -> Filter:
 
 
 def _in(node: exp.In, scope: Scope) -> Filter:
-    if not node.expressions:
-        raise scope.refuse("The list of IN is empty.", "Name at least one value.", node)
+    _check_list(node, scope)
     if not _is_plain(node.this.unnest(), *(value.unnest() for value in node.expressions)):
         return _expression(node, scope)
     column = scope.column(node.this.unnest())
     return one_of(column, [scope.literal(column, "=", value.unnest()) for value in node.expressions])
+
+
+def _check_list(node: exp.In, scope: Scope) -> None:
+    if not node.expressions:
+        raise scope.refuse("The list of IN is empty.", "Name at least one value.", node)
 
 
 def _like(node: exp.Expr, scope: Scope) -> Filter:
@@ -487,10 +493,14 @@ def _is(node: exp.Is, scope: Scope) -> Filter:
     if not isinstance(node.this.unnest(), exp.Column):
         return _expression(node, scope)
     column = scope.column(node.this.unnest())
+    _check_null_test(node, scope)
+    return IsNull(column)
+
+
+def _check_null_test(node: exp.Is, scope: Scope) -> None:
     if not isinstance(node.expression, exp.Null):
         remedy = "Write column = TRUE or column = FALSE."
         raise scope.refuse("IS works only with NULL.", remedy, node.expression)
-    return IsNull(column)
 
 
 def _bare(node: exp.Column, scope: Scope) -> Filter:
@@ -549,7 +559,7 @@ def rounding(node: exp.Expr, aggregates: Aggregates, scope: Scope) -> tuple[exp.
     if not isinstance(node, exp.Round) or not aggregates.occur_in(node):
         return node, None
     digits = node.args.get("decimals")
-    value = 0 if digits is None else number(digits.name) if _is_number(digits) else None
+    value = 0 if digits is None else number(digits.name) if is_number(digits) else None
     if not isinstance(value, int) or not 0 <= value <= _MOST_DIGITS:
         remedy = f"Write a whole number from 0 to {_MOST_DIGITS}."
         raise scope.refuse("ROUND takes a number of digits.", remedy, digits)
@@ -587,7 +597,7 @@ class FormulaParser:
         if self.aggregates.recognises(node):
             return Measured(self.aggregates.number(node))
         match node:
-            case exp.Literal() if _is_number(node):
+            case exp.Literal() if is_number(node):
                 return Constant(self._number(node))
             case exp.Neg():
                 inner = self._formula(node.this)
@@ -638,14 +648,15 @@ class FormulaParser:
         node = node.unnest()
         match node:
             case exp.And() | exp.Or():
-                parts = tuple(self._condition(part, negated=negated) for part in node.flatten())
-                return _joined(Every if isinstance(node, exp.And) != negated else Some, parts)
+                parts = (self._condition(part, negated=negated) for part in node.flatten())
+                kind = Every if isinstance(node, exp.And) != negated else Some
+                return kind(_flat(kind, parts))
             case exp.Not():
                 return self._condition(node.this, negated=not negated)
             case exp.Between():
                 low = self._compared(node.this, ">=", node.args["low"], negated)
                 high = self._compared(node.this, "<=", node.args["high"], negated)
-                return _joined(Some if negated else Every, (low, high))
+                return Some((low, high)) if negated else Every((low, high))
             case _ if type(node) in COMPARISONS:
                 return self._compared(node.this, COMPARISONS[type(node)], node.expression, negated)
         raise self.scope.refuse("Expected a comparison of aggregates here.", _COMPARE_FORMULAS, node)
@@ -660,13 +671,5 @@ class FormulaParser:
         return condition
 
 
-def _joined(kind: type[Every[Any]] | type[Some[Any]], parts: Iterable[OutputCondition]) -> OutputCondition:
-    return kind(tuple(p for part in parts for p in (part.parts if isinstance(part, kind) else (part,))))
-
-
-def _is_number(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Literal) and not node.is_string
-
-
 def _is_zero(node: exp.Expr) -> bool:
-    return _is_number(node) and number(str(node.this)) == 0
+    return is_number(node) and number(str(node.this)) == 0

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from dpxplain.errors import QueryRefused
 from dpxplain.model.query import Filter
 from dpxplain.model.schema import PublicTable, Schema
 from dpxplain.sql.admit import Joined, Scope, matching
 from dpxplain.sql.expression_parser import one_of
-from dpxplain.sql.source import DIALECT, Place, Source, read
+from dpxplain.sql.source import DIALECT, Source, read
 
 # -- Joins -------------------------------------------------------------------------------------------------
 
@@ -110,7 +111,7 @@ class _Reader:
 
     @property
     def token(self) -> Token | None:
-        return self._token(0)
+        return self.source.tokens[self.at] if self.at < len(self.source.tokens) else None
 
     @property
     def is_name(self) -> bool:
@@ -121,14 +122,14 @@ class _Reader:
         if self.token is None:
             return False
         if (kind := self.token.token_type) in _NOT_ANSWERED:
-            raise self._refuse(
+            raise self.source.refuse(
                 f"{_NOT_ANSWERED[kind]} is not supported.",
                 "Write JOIN; with a public table, LEFT JOIN works too.",
                 self.token,
             )
         if kind is TokenType.COMMA:
             remedy = "Write JOIN table USING (key)."
-            raise self._refuse("A list of tables is not supported.", remedy, self.token)
+            raise self.source.refuse("A list of tables is not supported.", remedy, self.token)
         return kind in _KINDS
 
     def take(self) -> Token:
@@ -153,29 +154,31 @@ class _Reader:
             self._expect(TokenType.JOIN, "JOIN")
         if not matching(data, [self.schema.table.name]):
             remedy = "Put it there, and give the result a name with AS."
-            raise self._refuse(f"A join must directly follow FROM {self.schema.table.name}.", remedy, first)
+            raise self.source.refuse(
+                f"A join must directly follow FROM {self.schema.table.name}.", remedy, first
+            )
         if not self.is_name:
-            raise self._refuse("Expected a table here.", self._usage(), self.token or first)
+            raise self.source.refuse("Expected a table here.", self._usage(), self.token or first)
         place = self.token
         name, alias = self._named()
         if alias.casefold() in {data_alias.casefold(), *(join.alias.casefold() for join in before)}:
             remedy = f"Rename one of them: JOIN {name.name} AS other ..."
-            raise self._refuse(f"Two tables here are called {alias}.", remedy, place)
+            raise self.source.refuse(f"Two tables here are called {alias}.", remedy, place)
         if private := matching(name, self.schema.private):
             if not is_inner:
-                raise self._refuse(
+                raise self.source.refuse(
                     "LEFT JOIN with a private table is not supported.",
                     f"Write JOIN. A {self.schema.privacy.unit} without rows in {private[0]} is left out.",
                     first,
                 )
             return self._private(private[0], place, data_alias, alias, before)
         table, declared = self._declared(name, place)
-        on = self._condition((declared.key, declared.joins or (declared.key,)), data_alias, alias)
         joins = declared.joins or (declared.key,)
+        on = self._condition(declared.key, joins[0], data_alias, alias)
         join_column = matching(on, joins)
         if not join_column:
             remedy = f"Join it on {' or '.join(joins)}; tables.{table}.joins in the schema may list more."
-            raise self._refuse(
+            raise self.source.refuse(
                 f"The schema does not say that {on.name} holds a key of {table}.", remedy, place
             )
         return Joined(table, alias, join_column[0], is_inner, self._columns(table, declared, join_column[0]))
@@ -186,12 +189,12 @@ class _Reader:
         """A join with a private table, which must be by the unit of both tables, and only once."""
         if any(join.table == table for join in before):
             remedy = "Join each private table once."
-            raise self._refuse(f"The statement joins {table} twice.", remedy, place)
+            raise self.source.refuse(f"The statement joins {table} twice.", remedy, place)
         declared, unit = self.schema.private[table], self.schema.privacy.unit
-        on = self._condition((declared.unit, (unit,)), data_alias, alias)
+        on = self._condition(declared.unit, unit, data_alias, alias)
         if not matching(on, [unit]):
             remedy = f"Write {self._on_units(data_alias, alias, declared.unit)}."
-            raise self._refuse("Private tables can only be joined by the person's id.", remedy, place)
+            raise self.source.refuse("Private tables can only be joined by the person's id.", remedy, place)
         return Joined(table, alias, unit, True, self.schema.joined.get(table, {}))
 
     def _on_units(self, data_alias: str, alias: str, unit: str) -> str:
@@ -201,18 +204,16 @@ class _Reader:
     def _declared(self, name: exp.Identifier, place: Token | None) -> tuple[str, PublicTable]:
         table_names = matching(name, self.schema.tables)
         if len(table_names) != 1:
-            problem = (
-                "The table cannot be joined with itself"
-                if matching(name, [self.schema.table.name])
-                else f"There is no table {name.name} to join with"
-            )
-            raise self._refuse(f"{problem}.", self._usage(), place)
+            problem = f"There is no table {name.name} to join with."
+            if matching(name, [self.schema.table.name]):
+                problem = "The table cannot be joined with itself."
+            raise self.source.refuse(problem, self._usage(), place)
         if not self.schema.tables[table_names[0]].matched:
             awaited = self.schema.awaited_by(table_names[0])
             remedy = (
                 f"Discover the values of {awaited[0]} first." if awaited else "Open the data set with it."
             )
-            raise self._refuse(f"The public table {table_names[0]} has not been read.", remedy, place)
+            raise self.source.refuse(f"The public table {table_names[0]} has not been read.", remedy, place)
         return table_names[0], self.schema.tables[table_names[0]]
 
     def _columns(self, table: str, declared: PublicTable, on: str) -> Mapping[str, str]:
@@ -226,12 +227,11 @@ class _Reader:
         }
         return {declared.key: on, **columns}
 
-    def _condition(self, keys: tuple[str, tuple[str, ...]], data_alias: str, alias: str) -> exp.Identifier:
+    def _condition(self, declared_key: str, own: str, data_alias: str, alias: str) -> exp.Identifier:
         """The column of the data that USING (key) or ON data.column = table.key names.
 
-        `keys` are the key of the joined table and the columns of the data that may hold it.
+        `declared_key` is the key of the joined table; `own` is a column of the data that may hold it.
         """
-        declared_key, own_columns = keys
         if self._is(TokenType.USING):
             self.take()
             self._expect(TokenType.L_PAREN, "(")
@@ -245,24 +245,24 @@ class _Reader:
         sides.append(self._side())
         if self._is(TokenType.AND) or self._is(TokenType.OR):
             remedy = "Put other conditions into WHERE."
-            raise self._refuse("A join has one condition, on the key.", remedy, self.token)
+            raise self.source.refuse("A join has one condition, on the key.", remedy, self.token)
         is_public = [qualifier is not None and bool(matching(qualifier, [alias])) for qualifier, _ in sides]
         if is_public == [False, False]:
             is_public = [bool(matching(name, [declared_key])) and q is None for q, name in sides]
         if sorted(is_public) != [False, True]:
-            usage = f"Write ON {data_alias}.{own_columns[0]} = {alias}.{declared_key}."
-            raise self._refuse(f"{_STAR}.", usage, self.source.tokens[self.at - 1])
+            usage = f"Write ON {data_alias}.{own} = {alias}.{declared_key}."
+            raise self.source.refuse(f"{_STAR}.", usage, self.source.tokens[self.at - 1])
         (qualifier, column), (_, key) = sorted(sides, key=lambda side: is_public[sides.index(side)])
         if qualifier is not None and not matching(qualifier, [data_alias, self.schema.table.name]):
             remedy = "Join each table with the data itself."
-            raise self._refuse(f"{_STAR}.", remedy, self.source.tokens[self.at - 1])
+            raise self.source.refuse(f"{_STAR}.", remedy, self.source.tokens[self.at - 1])
         self._check_key(key, declared_key, alias)
         return column
 
     def _check_key(self, key: exp.Identifier, declared: str, alias: str) -> None:
         if not matching(key, [declared]):
             remedy = f"Join on its declared key, {declared}."
-            raise self._refuse(
+            raise self.source.refuse(
                 f"{key.name} is not the key of {alias}, so rows could be joined several times.",
                 remedy,
                 self.source.tokens[self.at - 1],
@@ -278,25 +278,25 @@ class _Reader:
     def _named(self) -> tuple[exp.Identifier, str]:
         """A table and its alias; without an alias, its own name."""
         name = self._identifier()
-        if self._is(TokenType.ALIAS) or self.is_name:
-            if self._is(TokenType.ALIAS):
-                self.take()
-            if self.is_name:
-                return name, self._identifier().name
-        return name, name.name
+        if self._is(TokenType.ALIAS):
+            self.take()
+        return name, self._identifier().name if self.is_name else name.name
 
     def _identifier(self) -> exp.Identifier:
         if not self.is_name:
-            place = self.token or self.source.tokens[-1]
-            raise self._refuse("Expected a name here.", self._usage(), place)
+            raise self._expected("a name")
         token = self.take()
         return exp.to_identifier(token.text, quoted=token.token_type is TokenType.IDENTIFIER)
 
     def _expect(self, kind: TokenType, word: str) -> None:
         if not self._is(kind):
-            place = self.token or self.source.tokens[-1]
-            raise self._refuse(f"Expected {word} here.", self._usage(), place)
+            raise self._expected(word)
         self.take()
+
+    def _expected(self, word: str) -> QueryRefused:
+        return self.source.refuse(
+            f"Expected {word} here.", self._usage(), self.token or self.source.tokens[-1]
+        )
 
     def _usage(self) -> str:
         if not self.schema.tables:
@@ -312,13 +312,6 @@ class _Reader:
 
     def _is(self, kind: TokenType) -> bool:
         return self.token is not None and self.token.token_type is kind
-
-    def _token(self, ahead: int) -> Token | None:
-        at = self.at + ahead
-        return self.source.tokens[at] if at < len(self.source.tokens) else None
-
-    def _refuse(self, problem: str, remedy: str, at: Place) -> Exception:
-        return self.source.refuse(problem, remedy, at)
 
 
 # -- Subqueries --------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from dpxplain.model.query import (
 )
 from dpxplain.model.schema import Schema, SchemaKey
 from dpxplain.model.value_domain import WHOLE_LIMIT
-from dpxplain.sql.admit import Scope, admit, matching, number
+from dpxplain.sql.admit import Scope, admit, is_number, matching, number
 from dpxplain.sql.expression_parser import (
     Aggregates,
     FormulaParser,
@@ -45,7 +45,7 @@ from dpxplain.sql.expression_parser import (
 )
 from dpxplain.sql.join import inline, join_conditions, read_joins, table_scope
 from dpxplain.sql.render import expressions
-from dpxplain.sql.source import AGGREGATES, GRAMMAR, read
+from dpxplain.sql.source import AGGREGATES, GRAMMAR, read, refused_part
 
 T = TypeVar("T")
 MOST_EXPRESSIONS = 512  # computed columns in a statement; each is encoded for every row
@@ -124,9 +124,7 @@ def parse_condition(text: str, schema: Schema) -> Filter:
     try:
         statement = parse(f"{before}{text}\n)", schema)
     except QueryRefused as refusal:
-        start, end = ((None if p is None else max(0, p - len(before))) for p in (refusal.start, refusal.end))
-        problem = f"In the condition {text!r}: {refusal.what}"
-        raise QueryRefused(problem, remedy=refusal.remedy, sql=text, start=start, end=end) from None
+        raise refused_part(refusal, before, text, f"In the condition {text!r}: {refusal.what}") from None
     query, presentation = statement.query, statement.presentation
     if query.where is None or query.group_by or presentation.order or presentation.limit is not None:
         raise QueryRefused(
@@ -166,8 +164,7 @@ def _aggregate_output(node: exp.Expr, scope: Scope, aggregates: Aggregates, outp
     number = aggregates.number(node)
     text = str(aggregates.known[number])
     if any(o.column is None and o.formula is None and o.aggregate == number for o in outputs):
-        remedy = "Select it once."
-        raise scope.refuse(f"{text} is selected twice.", remedy, node)
+        raise scope.refuse(f"{text} is selected twice.", "Select it once.", node)
     return Output(text, None, number)
 
 
@@ -190,7 +187,7 @@ def _aggregate(node: exp.Expr, scope: Scope) -> Aggregate:
         return _persons(inner, condition, scope)
     is_constant = isinstance(inner, exp.Literal) and inner.is_int
     if kind == "count" and (isinstance(inner, exp.Star) or is_constant):
-        return Aggregate("count", None if condition is None else filtered_name(None, condition, scope))
+        return Aggregate("count", None if condition is None else filtered_name(exp.Star(), condition, scope))
     if inner is None or isinstance(inner, exp.Star | exp.Literal):
         usage = f"Write {kind.upper()}(column){' or COUNT(*)' if kind == 'count' else ''}."
         usage = "Write QUANTILE_CONT(column, 0.9)." if kind == "quantile" else usage
@@ -198,19 +195,18 @@ def _aggregate(node: exp.Expr, scope: Scope) -> Aggregate:
     _refuse_inner_aggregates(inner, scope)
     if kind == "quantile":
         return _quantile(node, inner, condition, scope)
-    column = column_name(inner, scope) if condition is None else filtered_name(inner, condition, scope)
+    column = filtered_name(inner, condition, scope)
     return Aggregate(kind, column if kind == "count" else _numeric(kind, column, inner, scope))
 
 
 def _quantile(node: exp.Expr, inner: exp.Expr, condition: exp.Expr | None, scope: Scope) -> Aggregate:
     """MEDIAN(x), QUANTILE_CONT(x, level) or APPROX_QUANTILE(x, level), of a column with bounds or edges."""
     share = node.args.get("expression") or node.args.get("quantile")
-    is_number = isinstance(share, exp.Literal) and not share.is_string
-    level = 0.5 if isinstance(node, exp.Median) else number(share.name) if is_number and share else None
+    level = 0.5 if isinstance(node, exp.Median) else number(share.name) if is_number(share) else None
     if level is None or not 0 < level < 1:
         remedy = "Write QUANTILE_CONT(column, 0.9)."
         raise scope.refuse("A quantile needs a number between 0 and 1.", remedy, share or node)
-    column = column_name(inner, scope) if condition is None else filtered_name(inner, condition, scope)
+    column = filtered_name(inner, condition, scope)
     declared = scope.schema.column(column)
     if declared.is_temporal or not (declared.is_summable or declared.edges):
         remedy = f"Declare bounds = [low, high] or edges = [...] for {column} in the schema."
@@ -299,10 +295,9 @@ def _group_column(item: exp.Expr, scope: Scope, outputs: tuple[Output, ...]) -> 
 
 def _order(tree: exp.Select, outputs: tuple[Output, ...], parser: FormulaParser) -> tuple[OrderKey, ...]:
     order = tree.args.get("order")
-    items: list[exp.Expr] = order.expressions if order else []
     return tuple(
         OrderKey(_ordered_output(item.this.unnest(), outputs, parser), bool(item.args.get("desc")))
-        for item in items
+        for item in (order.expressions if order else ())
     )
 
 
@@ -333,7 +328,7 @@ def _limit(tree: exp.Select, scope: Scope) -> int | None:
     if limit is None:
         return None
     rows = limit.expression.unnest()
-    value = number(rows.name) if isinstance(rows, exp.Literal) and not rows.is_string else None
+    value = number(rows.name) if is_number(rows) else None
     if not isinstance(value, int) or value < 1:
         # LIMIT 0 would spend budget and show nothing.
         remedy = "Write a whole number of at least 1. To spend nothing, use preview."

@@ -8,7 +8,7 @@ value outside the domain is unknown to a filter: it satisfies neither a conditio
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeVar
@@ -35,6 +35,7 @@ from dpxplain.model.query import (
     Or,
     Parameters,
     Query,
+    Subsets,
     code_column,
     column_number,
     filter_columns,
@@ -44,7 +45,7 @@ from dpxplain.model.query import (
 from dpxplain.model.schema import Schema
 from dpxplain.sql.admit import Scope
 from dpxplain.sql.join import inline
-from dpxplain.sql.source import DIALECT, grow, read
+from dpxplain.sql.source import DIALECT, parse_tree, read
 
 # -- Statements --------------------------------------------------------------------------------------------
 
@@ -119,46 +120,35 @@ def condensed_columns(schema: Schema) -> tuple[list[str], dict[str, str]]:
 def grouped_select(
     query: Query,
     schema: Schema,
-    subsets: Sequence[tuple[str, ...]],
+    subsets: Subsets,
     *,
+    parameters: Parameters,
     condensed: bool = False,
     has_known: bool = False,
-    parameters: Parameters | None = None,
 ) -> Rendered:
     """One pass of GROUPING SETS: (group-by columns + subset) for every subset.
 
     With `has_known` the table has an extra column to count, not NULL where the measured column has a value.
     """
-    parameters = parameters or Parameters()
     attributes = list(dict.fromkeys(name for subset in subsets for name in subset))
-    outputs: list[exp.Expr] = [
-        exp.column(code_column(schema, name)) for name in (*query.group_by, *attributes)
-    ]
+    outputs = _codes(schema, (*query.group_by, *attributes))
     if len(subsets) > 1:
         for i, part in enumerate(grouping_parts(attributes)):
-            codes = [exp.column(code_column(schema, name)) for name in part]
-            bits = exp.Anonymous(this="GROUPING", expressions=codes)
-            outputs.append(exp.alias_(bits, f"missing_{i}", copy=False))
-    measured = query.aggregate.column
-    number = None if measured is None else column_number(schema, measured)
-    counted = (
-        _sum("rows" if number is None else f"known_{number}")
-        if condensed
-        else exp.Count(this=_counted_value(query, schema, has_known))
-    )
+            bits = exp.Anonymous(this="GROUPING", expressions=_codes(schema, part))
+            outputs.append(_named(bits, f"missing_{i}"))
     if query.aggregate.kind == "persons":
-        counted = exp.Count(this=exp.Distinct(expressions=[exp.column(PERSON)]))
-    outputs.append(exp.alias_(counted, "count", copy=False))
+        counted: exp.Expr = exp.Count(this=exp.Distinct(expressions=[exp.column(PERSON)]))
+    elif condensed:
+        counted = _sum(_condensed_count(query, schema))
+    else:
+        counted = exp.Count(this=_counted_value(query, schema, has_known))
+    outputs.append(_named(counted, "count"))
     if isinstance(query.aggregate, Histogram):
-        outputs.append(exp.alias_(_bin(query.aggregate, schema), "bin", copy=False))
+        outputs.append(_named(_bin(query.aggregate, schema), "bin"))
     if query.aggregate.kind not in ("count", "persons", "quantile"):
-        added = _added(query, schema, condensed)
-        total = exp.Cast(this=exp.Sum(this=added), to=exp.DataType.build("BIGINT"))
-        outputs.append(exp.alias_(total, "total", copy=False))
+        outputs.append(_named(_sum(_added(query, schema, condensed)), "total"))
     select = _select(outputs, query, schema, parameters, condensed=condensed)
-    keys: list[list[exp.Expr]] = [
-        [exp.column(code_column(schema, n)) for n in (*query.group_by, *s)] for s in subsets
-    ]
+    keys = [_codes(schema, (*query.group_by, *subset)) for subset in subsets]
     if isinstance(query.aggregate, Histogram):
         keys[0].append(_bin(query.aggregate, schema))
     if len(subsets) == 1:
@@ -173,19 +163,19 @@ def regrouped_select(cells: Rendered, table: str) -> Rendered:
     """Adds up cells that now have equal codes. `table` has the cells, under the names of their outputs."""
     names = cells.tree.named_selects
     keys = [exp.column(name) for name in names if name not in _ADDED]
-    sums = [exp.alias_(_sum(name), name, copy=False) for name in names if name in _ADDED]
+    sums = [_named(_sum(exp.column(name)), name) for name in names if name in _ADDED]
     select = exp.select(*keys, *sums, copy=False).from_(exp.to_table(table), copy=False)
     return Rendered(select.group_by(*keys), cells.parameters)
 
 
-def suits_row_cells(query: Query, schema: Schema, subsets: Sequence[tuple[str, ...]]) -> bool:
+def suits_row_cells(query: Query, schema: Schema, subsets: Subsets) -> bool:
     """Whether there are many subsets and their cells can be numbered, for dialects that prefer this."""
     if len(subsets) <= _FEW_SETS or query.aggregate.kind in ("persons", "quantile"):
         return False
     return cell_number((), subsets, code_sizes(schema, subsets)) <= _MOST_CELL_NUMBERS
 
 
-def code_sizes(schema: Schema, subsets: Sequence[tuple[str, ...]]) -> dict[str, int]:
+def code_sizes(schema: Schema, subsets: Subsets) -> dict[str, int]:
     """How many codes each column of the subsets has, 0 included."""
     names = dict.fromkeys(name for subset in subsets for name in subset)
     return {name: len(schema.domain(name)) + 1 for name in names}
@@ -194,16 +184,16 @@ def code_sizes(schema: Schema, subsets: Sequence[tuple[str, ...]]) -> dict[str, 
 def row_cells_select(
     query: Query,
     schema: Schema,
-    subsets: Sequence[tuple[str, ...]],
+    subsets: Subsets,
     *,
+    parameters: Parameters,
     has_known: bool = False,
-    parameters: Parameters | None = None,
 ) -> Rendered:
     """Each row once per subset: its cell's number (`cell_starts`), and the values to count and to add up.
 
     `cells_select` reads the result. `has_known` is the same as for `grouped_select`.
     """
-    parameters, sizes = parameters or Parameters(), code_sizes(schema, subsets)
+    sizes = code_sizes(schema, subsets)
     numbers = [
         _cell_number(schema, subset, sizes, start)
         for subset, start in zip(subsets, cell_starts(subsets, sizes), strict=True)
@@ -211,21 +201,21 @@ def row_cells_select(
     counted = _counted_value(query, schema, has_known)
     is_every_row = isinstance(counted, exp.Star)
     outputs = [
-        *(exp.column(code_column(schema, name)) for name in query.group_by),
-        exp.alias_(exp.Explode(this=exp.Array(expressions=numbers)), "cell", copy=False),
-        exp.alias_(exp.Literal.number(1) if is_every_row else counted, "count", copy=False),
+        *_codes(schema, query.group_by),
+        _named(exp.Explode(this=exp.Array(expressions=numbers)), "cell"),
+        _named(exp.Literal.number(1) if is_every_row else counted, "count"),
     ]
     if query.aggregate.kind != "count":
-        outputs.append(exp.alias_(_added(query, schema, False), "total", copy=False))
+        outputs.append(_named(_added(query, schema, False), "total"))
     return Rendered(_select(outputs, query, schema, parameters, condensed=False), parameters)
 
 
 def cells_select(row_cells: Rendered, table: str) -> Rendered:
     """Counts the rows of each cell and adds up their values; `table` has the outputs of `row_cells`."""
     *keys, count = (exp.column(name) for name in row_cells.tree.named_selects if name != "total")
-    outputs = [*keys, exp.alias_(exp.Count(this=count), "count", copy=False)]
+    outputs = [*keys, _named(exp.Count(this=count), "count")]
     if "total" in row_cells.tree.named_selects:
-        outputs.append(exp.alias_(_sum("total"), "total", copy=False))
+        outputs.append(_named(_sum(exp.column("total")), "total"))
     select = exp.select(*outputs, copy=False).from_(exp.to_table(table), copy=False)
     return Rendered(select.group_by(*keys), row_cells.parameters)
 
@@ -248,28 +238,23 @@ def row_select(
     schema: Schema,
     attributes: Sequence[str],
     *,
+    parameters: Parameters,
     condensed: bool = False,
-    parameters: Parameters | None = None,
 ) -> Rendered:
     """The rows themselves: their codes, and what each adds to its cells' count and total; never NULL."""
-    parameters = parameters or Parameters()
     measured = query.aggregate.column
-    number = None if measured is None else column_number(schema, measured)
     if condensed:
-        counted: exp.Expr = exp.column("rows" if number is None else f"known_{number}")
-    elif number is None:
+        counted: exp.Expr = _condensed_count(query, schema)
+    elif measured is None:
         counted = exp.Literal.number(1)
     else:
-        is_null = exp.Is(this=_counted(schema, query.aggregate.column), expression=exp.null())
+        is_null = exp.Is(this=_counted(schema, measured), expression=exp.null())
         counted = exp.Cast(this=exp.not_(is_null), to=exp.DataType.build("TINYINT"))
-    outputs: list[exp.Expr] = [
-        *(exp.column(code_column(schema, name)) for name in (*query.group_by, *attributes)),
-        exp.alias_(counted, "count", copy=False),
-    ]
+    outputs = [*_codes(schema, (*query.group_by, *attributes)), _named(counted, "count")]
     if query.aggregate.kind != "count":
         value = _added(query, schema, condensed)
         added = exp.Coalesce(this=value, expressions=[exp.Literal.number(0)])
-        outputs.append(exp.alias_(added, "total", copy=False))
+        outputs.append(_named(added, "total"))
     return Rendered(_select(outputs, query, schema, parameters, condensed=condensed), parameters)
 
 
@@ -298,12 +283,7 @@ def _added(query: Query, schema: Schema, condensed: bool) -> exp.Expr:
 
 
 def _select(
-    outputs: list[exp.Expr],
-    query: Query,
-    schema: Schema,
-    parameters: Parameters,
-    *,
-    condensed: bool,
+    outputs: list[exp.Expr], query: Query, schema: Schema, parameters: Parameters, *, condensed: bool
 ) -> exp.Select:
     """SELECT of the outputs, over the rows that the query's filter admits."""
     table = exp.to_table(CONDENSED if condensed else DERIVED if expressions(query, schema) else ENCODED)
@@ -313,8 +293,22 @@ def _select(
     return select
 
 
-def _sum(column: str) -> exp.Cast:
-    return exp.Cast(this=exp.Sum(this=exp.column(column)), to=exp.DataType.build("BIGINT"))
+def _codes(schema: Schema, names: Iterable[str]) -> list[exp.Expr]:
+    return [exp.column(code_column(schema, name)) for name in names]
+
+
+def _named(output: exp.Expr, name: str) -> exp.Expr:
+    return exp.alias_(output, name, copy=False)
+
+
+def _sum(value: exp.Expr) -> exp.Cast:
+    return exp.Cast(this=exp.Sum(this=value), to=exp.DataType.build("BIGINT"))
+
+
+def _condensed_count(query: Query, schema: Schema) -> exp.Column:
+    """What a row of the condensed table adds to the count."""
+    measured = query.aggregate.column
+    return exp.column("rows" if measured is None else f"known_{column_number(schema, measured)}")
 
 
 def _counted_value(query: Query, schema: Schema, has_known: bool) -> exp.Expr:
@@ -376,8 +370,7 @@ class _Conditions:
     def _is_null(self, name: str) -> exp.Condition:
         column = self.schema.column(name)
         if column.is_numeric:
-            pick = units_column if column.is_summable else value_column
-            return exp.paren(exp.column(pick(self.schema, name)).is_(exp.null()))
+            return exp.paren(exp.Is(this=_counted(self.schema, name), expression=exp.null()))
         code = exp.Nullif(this=exp.column(code_column(self.schema, name)), expression=exp.Literal.number(0))
         domain = self.schema.domain(name)
         if None not in domain:  # every undeclared value, including NULL, reads as NULL
@@ -399,14 +392,9 @@ class _Conditions:
             v for v in domain if v is not None and COMPARE[operator](comparable(v), comparable(value))
         ]
         # An ordered comparison of whole-number categories becomes the set of declared values that it admits.
-        tests = [
-            exp.EQ(this=_declared_or_null(self.schema, name), expression=self._bind(domain.index(v) + 1))
-            for v in matching
-        ]
-        never = exp.NEQ(
-            this=_declared_or_null(self.schema, name), expression=_declared_or_null(self.schema, name)
-        )
-        return exp.or_(*tests) if tests else never
+        code = _declared_or_null(self.schema, name)
+        tests = [exp.EQ(this=code.copy(), expression=self._bind(domain.index(v) + 1)) for v in matching]
+        return exp.or_(*tests) if tests else exp.NEQ(this=code, expression=code.copy())
 
     def _compare_units(self, name: str, operator: str, value: Literal_) -> exp.Condition:
         """Compares fixed-point units with an exact threshold, so that no rounding is involved."""
@@ -418,11 +406,8 @@ class _Conditions:
             operator = {"=": "<", "<>": ">="}[operator]
             below = above = self.schema.column(name).grid.low
         threshold = below if operator in ("<=", ">") else above
-        return _OPERATORS[operator](this=units, expression=self._bind(_within_64_bits(threshold)))
-
-
-def _within_64_bits(threshold: int) -> int:
-    return max(-(2**62), min(2**62, threshold))
+        within_64_bits = max(-(2**62), min(2**62, threshold))
+        return _OPERATORS[operator](this=units, expression=self._bind(within_64_bits))
 
 
 def narrowing(sql: str, schema: Schema) -> Callable[[str], str]:
@@ -435,7 +420,7 @@ def narrowing(sql: str, schema: Schema) -> Callable[[str], str]:
     "SELECT sex, COUNT(*) FROM t WHERE (age > 30 OR age < 9) AND sex = 'F' GROUP BY sex"
     """
     source = read(sql)
-    tree = grow(source)
+    tree = parse_tree(source)
     assert isinstance(tree, exp.Select)
     # Rewritten to the declared table: a subquery may hide the column that the condition is about.
     statement = inline(tree, Scope(source, schema))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
@@ -18,7 +18,13 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpxplain.errors import QueryRefused
 from dpxplain.model.derivation import FUNCTIONS
-from dpxplain.model.expression import FORMULA_FUNCTIONS, ArithmeticOperator, ComparisonOperator, Part
+from dpxplain.model.expression import (
+    FORMULA_FUNCTIONS,
+    ArithmeticOperator,
+    ComparisonOperator,
+    IntervalUnit,
+    Part,
+)
 from dpxplain.model.query import MeasuredKind
 
 # -- Vocabulary --------------------------------------------------------------------------------------------
@@ -270,7 +276,7 @@ _TYPES = {
     *("INT", "INTEGER", "BIGINT", "SMALLINT", "TINYINT", "DOUBLE", "FLOAT", "REAL", "DECIMAL", "NUMERIC"),
     *("VARCHAR", "TEXT", "BOOLEAN", "BOOL", *_TEMPORAL),
 }
-_UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
+_UNITS = get_args(IntervalUnit)
 INTERVAL_UNITS = (*_UNITS, *(f"{unit}s" for unit in _UNITS))
 # sqlglot reads the first span of a text and drops the rest, so only texts with a single span are admitted.
 _AMOUNT = re.compile(r"-?[0-9]{1,12}\Z")
@@ -367,7 +373,7 @@ class Source:
     """One SELECT statement's text and tokens, without comments and the closing semicolon.
 
     >>> source = read("SELECT COUNT(*) FROM people")
-    >>> source.span(grow(source).args["from_"])
+    >>> source.span(parse_tree(source).args["from_"])
     (21, 27)
     """
 
@@ -419,7 +425,7 @@ def read(sql: str) -> Source:
     return source
 
 
-def grow(source: Source) -> exp.Expr:
+def parse_tree(source: Source) -> exp.Expr:
     """The statement's syntax tree, or a refusal; `admit` checks what the tree contains."""
     # With a context as long as the text, the length of start_context is the error's offset.
     context = len(source.sql) + 1
@@ -446,6 +452,12 @@ def refuse_where(sql: str, problem: str, remedy: str) -> QueryRefused:
     source = read(sql)
     conditions = [token for token in source.tokens if token.token_type is TokenType.WHERE]
     return source.refuse(problem, remedy, [source.tokens[0], *conditions][-1])
+
+
+def refused_part(refusal: QueryRefused, before: str, text: str, problem: str) -> QueryRefused:
+    """The refusal of a statement that begins with `before`, pointing into the `text` after that."""
+    start, end = ((None if p is None else max(0, p - len(before))) for p in (refusal.start, refusal.end))
+    return QueryRefused(problem, remedy=refusal.remedy, sql=text, start=start, end=end)
 
 
 def _tokens(sql: str) -> list[Token]:

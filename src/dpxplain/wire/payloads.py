@@ -18,7 +18,7 @@ from dpxplain.explanation.family_choice import NO_ATTRIBUTE, eligible_attributes
 from dpxplain.model.charge import Budget, EntryId, Spend
 from dpxplain.model.column import label
 from dpxplain.model.display import Finding
-from dpxplain.model.process import checking
+from dpxplain.model.process import stoppable_steps
 from dpxplain.model.query import Statement
 from dpxplain.privacy.intervals import Interval
 from dpxplain.render import views_results
@@ -366,7 +366,7 @@ def explanation_payload(
             rank_text=numbers.ranks(*row.rank),
             drill=narrowed(str(row.predicate)),
         )
-        for record, row in checking(zip(table.records(), table.rows, strict=True))
+        for record, row in stoppable_steps(zip(table.records(), table.rows, strict=True))
     ]
     gap, interval = table.release.gap, table.release.gap_interval
     several = parse(answer.sql, answer.schema).is_table

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpxplain.model.charge import Event, Spend, remainder, spends
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.model.hardening import insist_on_numbers
-from dpxplain.model.process import checking
+from dpxplain.model.process import stoppable_steps
 from dpxplain.model.release import IntArray
 from dpxplain.privacy.calibration import (
     gaussian_scale,
@@ -571,7 +571,7 @@ def release_vector(
     high = len(noisy) - np.searchsorted(ascending, own - apart, side="left")
     ranks = zip(low.tolist(), np.maximum(low, high).tolist(), strict=True)
     lines = zip(chosen.tolist(), fresh.values.tolist(), ranks, strict=True)
-    return [Selected(*line) for line in checking(lines)]
+    return [Selected(*line) for line in stoppable_steps(lines)]
 
 
 def _dense(family: FamilyScores) -> IntArray:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpxplain.model.process import cached_property, check_stop, checking
+from dpxplain.model.process import cached_property, check_stop, stoppable_steps
 from dpxplain.model.release import FloatArray, IntArray
 from dpxplain.privacy.calibration import LARGEST_SCALE
 
@@ -447,7 +447,7 @@ def gumbel_top_k(family: FamilyScores, k: int, scale: float, words: Words) -> li
     shuffler = seeded_shuffler()
     empty = np.zeros(0)
     field = _Field(empty.astype(np.int64), empty, empty, empty.astype(np.uint64))
-    for start in checking(range(0, family.size, _AT_ONCE)):
+    for start in stoppable_steps(range(0, family.size, _AT_ONCE)):
         stop = min(start + _AT_ONCE, family.size)
         drawn = words(stop - start)
         low, high = key_bounds((family.between(start, stop) - highest) / scale, drawn)
@@ -556,7 +556,7 @@ def peel_top_k(
     """k choices in a row; `pick` is the exponential mechanism, `below` a uniform draw."""
     race = _Race(family, scale)
     chosen: list[int] = []
-    for _ in checking(range(k)):
+    for _ in stoppable_steps(range(k)):
         buckets = race.buckets()
         bucket = list(buckets)[pick(list(buckets.values()))]
         if bucket == _IDLE:
