@@ -128,7 +128,7 @@ def test_new_keys_are_fetched_but_unknown_names_do_not_hammer_the_issuer(
     assert guesses == [Refusal("kid")] * 20
     assert issuer.fetches == before
     issuer.published.append("new")
-    monkeypatch.setattr(authenticate, "_BETWEEN_FETCHES", 0.0)
+    monkeypatch.setattr(authenticate, "_SECONDS_BETWEEN_FETCHES", 0.0)
     assert verifier.verify(issuer.token(issuer.other, "new"))[:2] == ("olga", "analyst")
     issuer.published.remove("new")
 

@@ -224,9 +224,19 @@ class QualityReading:
 
 
 def read_quality(dataset: OpenDataset) -> QualityReading | None:
-    """What the newest stored quality says; None if there is none under these declarations. Free."""
+    """What the newest stored quality says; None if there is none under these declarations. Free.
+
+    A server looks it up once per request. A session does so for each result that it shows, because somebody
+    may have bought the quality meanwhile.
+    """
+    readings, joined = dataset.quality_readings, tuple(dataset.schema.joined)
+    if readings is not None and joined in readings:
+        return readings[joined]
     bought = find_quality(dataset)
-    return None if bought is None else QualityReading(*bought, confidence=0.95)
+    reading = None if bought is None else QualityReading(*bought, confidence=0.95)
+    if readings is not None:
+        readings[joined] = reading
+    return reading
 
 
 def _by_category(
