@@ -129,7 +129,7 @@ def test_a_request_over_rest_resolves_its_plan_once(folder: Path) -> None:
         check_at_most(least("query", {"sql": SQL, "rho": 0.1}), Lookups(10, 0, 3))
         check_at_most(least("why", asked), Lookups(13, 0, 6))
         check_at_most(least("explain/preview", asked | {"k": K}), Lookups(11, 0, 4))
-        check_at_most(least("explain", asked | {"k": K}), Lookups(28, 4, 11))
+        check_at_most(least("explain", asked | {"k": K}), Lookups(19, 4, 8))
         check_at_most(least("prepare", {"answer": answer, "rho": 0.5}), Lookups(12, 4, 5))
 
 

@@ -30,7 +30,6 @@ from dpxplain.datasets import path as bundled
 from dpxplain.errors import BadRequest, SchemaError, SourceError
 from dpxplain.ledger.address import LedgerAddress
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
-from dpxplain.ledger.protocol import LOCAL_OWNER
 from dpxplain.server import problems
 from dpxplain.server.authenticate import API, PREFIX, Authentication, method_of, route_of
 from dpxplain.server.config import Config, Serving, is_loopback
@@ -122,7 +121,7 @@ class AccessLog:
         state = scope.get("state", {})
         caller, dataset = state.get("caller"), state.get("dataset", "-")
         self._metrics.observe(method, route, status, seconds)
-        person, credential = (caller.name or LOCAL_OWNER, caller.id) if caller else ("-", "-")
+        person, credential = (caller.logged_name, caller.id) if caller else ("-", "-")
         ACCESS.info(
             "%s %s %d %.0fms person=%s credential=%s dataset=%s",
             method,

@@ -272,6 +272,11 @@ class Caller:
     def is_curator(self) -> bool:
         return self.role == CURATOR
 
+    @property
+    def logged_name(self) -> str:
+        """How the audit log and the access log name the caller."""
+        return self.name or LOCAL_OWNER
+
     @classmethod
     def of(cls, identity: Identity) -> Caller:
         """The caller whom the ledger, or the issuer, has authenticated."""

@@ -18,7 +18,7 @@ from fastapi import Depends, Request
 
 from dpxplain.curator import CuratorDataset
 from dpxplain.errors import LedgerUnavailable
-from dpxplain.ledger.protocol import LOCAL_OWNER, Ledger
+from dpxplain.ledger.protocol import Ledger
 from dpxplain.model.charge import Charge, Ending, Entry
 from dpxplain.phases.concurrency import KeyedLocks
 from dpxplain.phases.dataset import LocalReleaser, OpenDataset, StoredReleaser
@@ -117,10 +117,6 @@ class Server:
             if locks is None:
                 locks = self._locks[caller.name] = KeyedLocks()
             return locks
-
-    def actor(self, caller: Caller) -> str:
-        """How the audit log names the caller."""
-        return caller.name or LOCAL_OWNER
 
     async def is_answering(self) -> bool:
         """Whether a request would soon get a thread, and a place in both pools."""

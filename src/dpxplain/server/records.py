@@ -427,7 +427,7 @@ class AnalystLine(Allowance):
     failures: int
     """Charged requests that failed or were stopped since failures were last forgiven."""
     blocked: bool
-    """Nothing more is measured for them until that is done again."""
+    """Whether the server measures nothing more for them until a curator forgives their failures."""
     why: str
     """The failures in words, for the curator."""
 

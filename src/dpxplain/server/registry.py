@@ -400,9 +400,7 @@ class Registry:
                 return previous  # the next scan tries again
             except DPXPlainError as error:
                 candidate.problem = (
-                    error
-                    if isinstance(error, BadRequest)
-                    else SourceError("The data set cannot be candidate.")
+                    error if isinstance(error, BadRequest) else SourceError("The data set cannot be opened.")
                 )
                 LOG.warning("%s: the changed schema file is not used: %s", file.name, type(error).__name__)
                 if previous is not None and previous.dataset is not None:

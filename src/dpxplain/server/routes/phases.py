@@ -274,7 +274,9 @@ def _plan_discovery(access: DatasetAccess, body: Discover) -> PlannedDiscovery:
 DISCOVERY = ReleaseKind(
     "discover",
     plan=_plan_discovery,
-    show=lambda access, _body, found, _form: discovery_payload(found, access.account.budget(access.name)),
+    show=lambda access, _body, discovery, _form: discovery_payload(
+        discovery, access.account.budget(access.name)
+    ),
 )
 
 
