@@ -229,13 +229,12 @@ def read_quality(dataset: OpenDataset) -> QualityReading | None:
     A server looks it up once per request. A session does so for each result that it shows, because somebody
     may have bought the quality meanwhile.
     """
-    readings, joined = dataset.quality_readings, tuple(dataset.schema.joined)
-    if readings is not None and joined in readings:
-        return readings[joined]
-    bought = find_quality(dataset)
-    reading = None if bought is None else QualityReading(*bought, confidence=0.95)
-    if readings is not None:
-        readings[joined] = reading
+    readings = {} if dataset.quality_readings is None else dataset.quality_readings
+    joined = tuple(dataset.schema.joined)
+    if joined not in readings:
+        bought = find_quality(dataset)
+        readings[joined] = None if bought is None else QualityReading(*bought, confidence=0.95)
+    reading: QualityReading | None = readings[joined]
     return reading
 
 

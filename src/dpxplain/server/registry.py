@@ -699,7 +699,7 @@ class DataFiles:
                 await run_sync(os.fsync, stream.fileno())
             if received == 0:
                 raise BadRequest("The file is empty.", remedy="Choose another one.")
-            await run_sync(lambda: os.link(draft, path))  # unlike a rename, a link replaces no file
+            await run_sync(os.link, draft, path)  # unlike a rename, a link replaces no file
             await run_sync(self._mark(name).write_text, str(path.stat().st_ino))
         except FileExistsError:
             raise _already_exists(name) from None
