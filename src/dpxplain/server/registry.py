@@ -685,22 +685,14 @@ class DataFiles:
             )
         if path.exists():
             raise _already_exists(name)
-        draft: Path | None = None
         try:
             handle, draft = await run_sync(_new_draft, self._folder)
-            received = 0
-            with os.fdopen(handle, "wb") as stream:
-                async for chunk in chunks:
-                    received += len(chunk)
-                    if received > self.most_bytes:
-                        raise too_large()
-                    await run_sync(stream.write, chunk)
-                await run_sync(stream.flush)
-                await run_sync(os.fsync, stream.fileno())
-            if received == 0:
-                raise BadRequest("The file is empty.", remedy="Choose another one.")
-            await run_sync(os.link, draft, path)  # unlike a rename, a link replaces no file
-            await run_sync(self._mark(name).write_text, str(path.stat().st_ino))
+            try:
+                await self._receive(chunks, handle)
+                await run_sync(path.hardlink_to, draft)  # unlike a rename, a link replaces no file
+                await run_sync(self._mark(name).write_text, str(path.stat().st_ino))
+            finally:
+                await run_sync(partial(draft.unlink, missing_ok=True))
         except FileExistsError:
             raise _already_exists(name) from None
         except OSError as error:
@@ -709,9 +701,20 @@ class DataFiles:
                 f"The server cannot store the file: {reason}.",
                 remedy="Give the server permission to write to its data folder.",
             ) from None
-        finally:
-            if draft is not None:
-                await run_sync(partial(draft.unlink, missing_ok=True))
+
+    async def _receive(self, chunks: AsyncIterator[bytes], handle: int) -> None:
+        """Writes the chunks to an open file. Raises if they are too many, or empty."""
+        received = 0
+        with os.fdopen(handle, "wb") as stream:
+            async for chunk in chunks:
+                received += len(chunk)
+                if received > self.most_bytes:
+                    raise too_large()
+                await run_sync(stream.write, chunk)
+            await run_sync(stream.flush)
+            await run_sync(os.fsync, stream.fileno())
+        if received == 0:
+            raise BadRequest("The file is empty.", remedy="Choose another one.")
 
     def remove(self, name: str, users: Sequence[str]) -> None:
         """Removes an uploaded file for good. `users` are the data sets that use it."""
