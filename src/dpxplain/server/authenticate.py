@@ -79,14 +79,6 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
 )
 
 
-class Verified(NamedTuple):
-    """The person that an issuer's token identifies, in which role, and until when."""
-
-    name: str
-    role: str
-    expires: datetime
-
-
 class Issuer:
     """Verifies an OIDC issuer's tokens."""
 
@@ -100,7 +92,7 @@ class Issuer:
     def address(self) -> str:
         return self._settings.issuer
 
-    def verify(self, token: str) -> Verified | Refusal:
+    def verify(self, token: str) -> Identity | Refusal:
         """The person that the token identifies, or why it is refused."""
         try:
             return self._verify_or_raise(token)
@@ -109,7 +101,7 @@ class Issuer:
                 next((reason for kind, reason in _REASONS if isinstance(error, kind)), "malformed")
             )
 
-    def _verify_or_raise(self, token: str) -> Verified | Refusal:
+    def _verify_or_raise(self, token: str) -> Identity | Refusal:
         header = jwt.get_unverified_header(token)
         kind = header.get("alg")
         if kind not in self._settings.algorithms:
@@ -132,7 +124,12 @@ class Issuer:
         name, role = claims.get(self._settings.name_claim), self._role(claims)
         if not isinstance(name, str):
             return Refusal("name")
-        return Refusal("role") if role is None else Verified(name, role, expires)
+        if role is None:
+            return Refusal("role")
+        account = f"{FOREIGN}{name}"  # an issuer's names are not ours: its "carol" is not our curator
+        if not (is_account_name(name) and is_account_name(account)):
+            return Refusal("name")
+        return Identity(account, role, expires, token=None, issuer=self.address)
 
     def _reason_without_key(self, token: str) -> str:
         """Why the token's key is unknown. Reads the token's issuer unverified, only to choose the reason."""
@@ -379,14 +376,7 @@ class Authenticator:
         if self._issuer is None:
             return Refusal("oidc_off" if text.count(".") == 2 else "token")
         verified = self._issuer.verify(text)
-        if isinstance(verified, Refusal):
-            return verified
-        name = f"{FOREIGN}{verified.name}"  # an issuer's names are not ours: its "carol" is not our curator
-        if not (is_account_name(verified.name) and is_account_name(name)):
-            return Refusal("name")
-        return Caller.of(
-            Identity(name, verified.role, verified.expires, token=None, issuer=self._issuer.address)
-        )
+        return verified if isinstance(verified, Refusal) else Caller.of(verified)
 
     def _cookie(self, headers: Headers) -> str | None:
         # Not SimpleCookie, which drops all cookies if one, perhaps another application's, is malformed.
