@@ -178,13 +178,13 @@ class RemoteLedger:
 
     def latest(self, dataset: str, kind: str, version: str | None = None) -> Entry | None:
         """`version` is not sent: the server answers for the version it has."""
-        if kind == "quality":
-            if self._qualities is None:
-                release = self._release(f"/releases?kind={quote(kind)}")
-                self._qualities = [] if release is None else [release[0]]
+        if kind == "quality" and self._qualities is not None:
             return self._qualities[-1] if self._qualities else None
         release = self._release(f"/releases?kind={quote(kind)}")
-        return None if release is None else release[0]
+        latest = None if release is None else release[0]
+        if kind == "quality":
+            self._qualities = [] if latest is None else [latest]
+        return latest
 
     def preparations(self, dataset: str, subject: str) -> list[Entry]:
         if subject not in self._preparations:

@@ -13,7 +13,8 @@ from dpxplain.ledger.ledger import open_ledger
 
 
 def create(ledger, id="job"):
-    return ledger.jobs.create(id, "adult", "ann", "explain", {"k": 5})
+    ledger.jobs.create(id, "adult", "ann", "explain", {"k": 5})
+    return ledger.jobs.get(id)
 
 
 def test_job_tells_how_far_it_is(ledger):

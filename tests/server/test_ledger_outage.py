@@ -212,6 +212,25 @@ def test_a_revoked_token_reads_no_metrics_before_during_or_after_an_outage(
     assert [curator.get("/metrics").status_code for curator in (valid, revoked, later)] == [200, 401, 401]
 
 
+def test_a_token_that_was_revoked_unseen_reads_metrics_only_briefly_during_an_outage(
+    on_sqlite: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    valid, revoked, unseen = (on_sqlite.client(name, "curator") for name in ("carol", "cleo", "ulla"))
+    for curator in (valid, revoked):
+        assert curator.get("/metrics").status_code == 200
+    on_sqlite.ledger.tokens.revoke(on_sqlite.ids["cleo"], by="test")
+    with removed(tmp_path / "secret-folder" / "ledger.sqlite"):
+        assert unseen.get("/metrics").status_code == 503  # this server never saw it valid
+        assert not on_sqlite.state.ledger_health.is_up
+        assert [who.get("/metrics").status_code for who in (valid, revoked, unseen)] == [200, 200, 503]
+        for curator in (valid, revoked):
+            assert curator.get("/datasets").status_code == 503
+        monkeypatch.setattr(authenticate, "_OUTAGE_SECONDS", 0.0)
+        assert [who.get("/metrics").status_code for who in (valid, revoked, unseen)] == [503, 503, 503]
+    until(lambda: on_sqlite.anonymous().get("/ready").status_code == 200)
+    assert [who.get("/metrics").status_code for who in (valid, revoked, unseen)] == [200, 401, 200]
+
+
 @pytest.mark.parametrize("is_up", [True, False])
 def test_a_token_that_expired_during_an_outage_reads_no_metrics(
     on_sqlite: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_up: bool

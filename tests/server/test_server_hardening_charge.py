@@ -33,8 +33,9 @@ from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset, StoredReleaser
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise
+from dpxplain.server.authenticate import Caller
 from dpxplain.server.config import Config
-from dpxplain.server.context import curator_session, read_only_dataset
+from dpxplain.server.context import DatasetAccess
 from dpxplain.server.limits import pass_cells
 from dpxplain.session import Session
 from opened import dataset_of
@@ -386,8 +387,11 @@ def test_the_process_ends_even_if_a_worker_does_not(tmp_path: Path) -> None:
 def test_only_a_callers_own_task_can_spend_and_what_only_looks_has_no_data(tmp_path: Path) -> None:
     with running_server(config_of(tmp_path)) as server:
         registered = server.state.datasets.get("people")
-        looking = Session(read_only_dataset(registered, server.ledger.account("alice")))
-        curating = curator_session(registered, server.ledger.account("carol"))
+        analyst, curator = (
+            DatasetAccess(server.state, registered, Caller(name, role, name), server.url)
+            for name, role in (("alice", "analyst"), ("carol", "curator"))
+        )
+        looking, curating = analyst.read_only_session(), curator.curator_session()
         for session in (Session(registered), looking, curating):
             with pytest.raises(InternalError, match="spend"):
                 session.query(SQL, 0.1)

@@ -22,7 +22,7 @@ LOOK = 0.2
 def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A server that looks at its connections often."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(app, "SECONDS_BETWEEN_LOOKS", LOOK)
+        patch.setattr(app, "SECONDS_BETWEEN_CHECKS", LOOK)
         with running_server(config_of(tmp_path_factory.mktemp("slow"))) as server:
             yield server
 

@@ -316,7 +316,7 @@ def test_t27_jobs_are_listed_in_the_shared_pool_and_an_ended_job_keeps_no_plan(t
         job = client.post(f"{AT}/explain?wait=60", json=why).json()
         assert job["state"] == "done"
         local = server.state.jobs.local(job["id"])
-        assert (local.work, local.result is not None) == (None, True)
+        assert (local.future, local.result is not None) == (None, True)
         turns: list[str] = []
         submit = server.state.planning.submit
 

@@ -126,11 +126,17 @@ def test_a_request_over_rest_resolves_its_plan_once(folder: Path) -> None:
         answer = post("query", {"sql": SQL, "rho": 0.1})["id"]
         post("prepare", {"answer": answer, "rho": 0.5})
         asked = {"answer": answer, "weights": WEIGHTS}
-        check_at_most(least("query", {"sql": SQL, "rho": 0.1}), Lookups(10, 0, 3))
-        check_at_most(least("why", asked), Lookups(13, 0, 6))
+        check_at_most(least("query", {"sql": SQL, "rho": 0.1}), Lookups(7, 0, 2))
+        check_at_most(least("why", asked), Lookups(10, 0, 5))
         check_at_most(least("explain/preview", asked | {"k": K}), Lookups(11, 0, 4))
-        check_at_most(least("explain", asked | {"k": K}), Lookups(28, 4, 11))
-        check_at_most(least("prepare", {"answer": answer, "rho": 0.5}), Lookups(12, 4, 5))
+        check_at_most(least("explain", asked | {"k": K}), Lookups(16, 4, 8))
+        check_at_most(least("prepare", {"answer": answer, "rho": 0.5}), Lookups(11, 4, 5))
+
+        unmeasured = post("why", asked)["shaped_by"]
+        post("quality", {"rho": 0.5})
+        assert post("why", asked)["shaped_by"] != unmeasured, "the next request reads the quality"
+        check_at_most(least("why", asked), Lookups(11, 0, 6))
+        check_at_most(least("explain", asked | {"k": K}), Lookups(17, 4, 9))
 
 
 def test_the_kept_preparation_is_read_again_only_if_a_more_precise_one_is_stored(

@@ -36,7 +36,7 @@ class Jobs:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def create(self, id: str, dataset: str, owner: str, kind: str, request: Mapping[str, Any]) -> Job:
+    def create(self, id: str, dataset: str, owner: str, kind: str, request: Mapping[str, Any]) -> None:
         """Creates a queued job. The caller chooses an id that cannot be guessed."""
         time = audit.now()
         row = {
@@ -56,7 +56,6 @@ class Jobs:
         with self._store.updating() as connection:
             connection.execute(sa.delete(JOBS).where(*ended, JOBS.c.id.not_in(newest)))
             audit.insert(connection, JOBS, row)
-        return self.get(id)
 
     def update(
         self,

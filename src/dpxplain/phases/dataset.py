@@ -183,6 +183,7 @@ class OpenDataset:
     joins: JoinedEngines | None = None  # of private tables; None where the data are not at hand
     caller: str = ""  # for whom families are kept; "" where there is one user only
     is_rehearsal: bool = False  # passes run on a table without rows
+    quality_readings: dict[tuple[str, ...], Any] | None = None  # by joined tables; None: read each time
     # Shared by everybody who works on the same data set at the same time.
     rehearsed: LatestKeys = field(default_factory=lambda: LatestKeys(KEPT_REHEARSALS))  # kinds of requests
     _passes: SizedMemo = field(default_factory=lambda: SizedMemo(KEPT_PASSES, KEPT_PASSES))

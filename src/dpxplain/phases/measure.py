@@ -224,9 +224,18 @@ class QualityReading:
 
 
 def read_quality(dataset: OpenDataset) -> QualityReading | None:
-    """What the newest stored quality says; None if there is none under these declarations. Free."""
-    bought = find_quality(dataset)
-    return None if bought is None else QualityReading(*bought, confidence=0.95)
+    """What the newest stored quality says; None if there is none under these declarations. Free.
+
+    A server looks it up once per request. A session does so for each result that it shows, because somebody
+    may have bought the quality meanwhile.
+    """
+    readings = {} if dataset.quality_readings is None else dataset.quality_readings
+    joined = tuple(dataset.schema.joined)
+    if joined not in readings:
+        bought = find_quality(dataset)
+        readings[joined] = None if bought is None else QualityReading(*bought, confidence=0.95)
+    reading: QualityReading | None = readings[joined]
+    return reading
 
 
 def _by_category(

@@ -229,7 +229,8 @@ def of_explanation(table: Explanation, most: int = MOST_ROWS) -> View:
 
 
 def _effects(table: Explanation, most: int) -> str:
-    return " ".join(row_sentence(table.explained, table.effect_of(row)) for row in table.rows[:most])
+    explained = table.explained
+    return " ".join(row_sentence(explained, effect) for effect in explained.effects[:most])
 
 
 def explanation_grids(table: Explanation, most: int = MOST_ROWS) -> list[TextGrid]:

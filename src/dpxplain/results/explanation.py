@@ -202,19 +202,18 @@ class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, Explanation
     @property
     def finding(self) -> Finding:
         """What explains the gap: headline and support, a caveat, and notes."""
-        counting = self.question.answer.counting
-        return explanation_finding(self.explained, counting.caveat, self._notes(counting))
+        counting, explained = self.question.answer.counting, self.explained
+        if all(row.is_unclear for row in self.rows):
+            explained = replace(explained, advice=self._advice())
+        return explanation_finding(explained, counting.caveat, self._notes(counting))
 
     @property
     def explained(self) -> Explained:
-        """The question and the effect of each condition, from which the finding is written."""
-        effects = tuple(map(self.effect_of, self.rows))
-        nothing = not any(row.effect != "unclear" for row in self.rows)
+        """The question and the effect of each condition, for use in sentences."""
         return Explained(
             asked=replace(self.question.comparison, general=None, general_refusal=""),
             gap=self.release.gap,
-            effects=effects,
-            advice=self._advice() if nothing else "",
+            effects=tuple(map(self.effect_of, self.rows)),
         )
 
     def effect_of(self, row: ExplanationRow) -> Effect:

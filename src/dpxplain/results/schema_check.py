@@ -11,7 +11,9 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from typing_extensions import TypedDict  # pydantic reads the standard one from Python 3.12 on
 
 from dpxplain.model.column import Column, at_position, label, position
 from dpxplain.model.display import Displayed, Record, Tabular, public, public_fields
@@ -46,6 +48,18 @@ class ColumnShares:
     clamped_high: float | None
     values: int | None
     values_seen: int | None
+
+
+class SchemaFit(TypedDict):
+    """How the rows fit a schema, as JSON, without the warnings: NOT private."""
+
+    private: Literal[False]
+    warning: str
+    rows: int
+    rows_without_unit: int
+    units: int | None
+    fits: bool
+    figures: list[ColumnShares]
 
 
 @dataclass(frozen=True)
@@ -83,17 +97,16 @@ class SchemaCheck(Displayed, Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """The whole check as a dict for JSON."""
-        units = self.figures.rows_per_unit
-        return {
-            "private": self.private,
-            "warning": SCHEMA_FIT_NOT_PRIVATE,
-            "rows": self.rows,
-            "rows_without_unit": self.figures.without_unit,
-            "units": sum(units.values()) or None,
-            "fits": self.fits,
-            "figures": self.records(),
-            "warnings": [public_fields(warning) for warning in self.warnings],
-        }
+        fit = SchemaFit(
+            private=False,
+            warning=SCHEMA_FIT_NOT_PRIVATE,
+            rows=self.rows,
+            rows_without_unit=self.figures.without_unit,
+            units=sum(self.figures.rows_per_unit.values()) or None,
+            fits=self.fits,
+            figures=self.records(),  # type: ignore[typeddict-item]  # the public fields of each
+        )
+        return {**fit, "warnings": [public_fields(warning) for warning in self.warnings]}
 
 
 def _named(source: object) -> str:

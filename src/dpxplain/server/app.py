@@ -30,13 +30,12 @@ from dpxplain.datasets import path as bundled
 from dpxplain.errors import BadRequest, SchemaError, SourceError
 from dpxplain.ledger.address import LedgerAddress
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
-from dpxplain.ledger.protocol import LOCAL_OWNER
 from dpxplain.server import problems
 from dpxplain.server.authenticate import API, PREFIX, Authentication, method_of, route_of
 from dpxplain.server.config import Config, Serving, is_loopback
 from dpxplain.server.context import Server
 from dpxplain.server.metrics import Metrics
-from dpxplain.server.problems import respond, too_large
+from dpxplain.server.problems import LOG, respond, too_large
 from dpxplain.server.registry import check_folders
 from dpxplain.server.routes import curate, phases, site
 
@@ -122,7 +121,7 @@ class AccessLog:
         state = scope.get("state", {})
         caller, dataset = state.get("caller"), state.get("dataset", "-")
         self._metrics.observe(method, route, status, seconds)
-        person, credential = (caller.name or LOCAL_OWNER, caller.id) if caller else ("-", "-")
+        person, credential = (caller.logged_name, caller.id) if caller else ("-", "-")
         ACCESS.info(
             "%s %s %d %.0fms person=%s credential=%s dataset=%s",
             method,
@@ -250,7 +249,7 @@ def create_app(config: Config, ledger: SQLLedger | None = None) -> FastAPI:
 # whether the client sends too slowly, not at all, or does not read the response.
 
 MOST_HEAD_BYTES = 64_000
-SECONDS_BETWEEN_LOOKS = 30.0
+SECONDS_BETWEEN_CHECKS = 30.0
 _LEAST_BYTES = 30_000  # between two checks, while the client has to send or to read
 
 
@@ -265,10 +264,10 @@ class BoundedConnection(HttpToolsProtocol):
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._next_look = self.loop.call_later(SECONDS_BETWEEN_LOOKS, self._look)
+        self._next_check = self.loop.call_later(SECONDS_BETWEEN_CHECKS, self._check_client)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._next_look.cancel()
+        self._next_check.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -301,7 +300,7 @@ class BoundedConnection(HttpToolsProtocol):
         cycle = self.cycle
         return cycle is not None and not cycle.more_body and not cycle.response_complete
 
-    def _look(self) -> None:
+    def _check_client(self) -> None:
         unread = self.transport.get_write_buffer_size()
         is_slow_reader = 0 < self._unread <= unread + _LEAST_BYTES and unread > 0 and not self._has_read
         is_awaited = self._was_sending and not self.flow.read_paused and not self._is_answering
@@ -311,12 +310,11 @@ class BoundedConnection(HttpToolsProtocol):
             return
         self._received, self._unread, self._has_read = 0, unread, False
         self._was_sending = self._is_sending
-        self._next_look = self.loop.call_later(SECONDS_BETWEEN_LOOKS, self._look)
+        self._next_check = self.loop.call_later(SECONDS_BETWEEN_CHECKS, self._check_client)
 
 
 # -- Running -----------------------------------------------------------------------------------------------
 
-LOG = logging.getLogger("dpxplain.server")
 GRACE_SECONDS = 15
 
 

@@ -13,7 +13,6 @@ import hmac
 import ipaddress
 import json
 import logging
-import math
 import re
 import secrets
 import threading
@@ -64,7 +63,7 @@ if TYPE_CHECKING:
 # used as a shared secret, is refused before its claims are read.
 
 _KEPT_SECONDS = 600.0  # after this, keys are fetched again; they are trusted ten times as long
-_BETWEEN_FETCHES = 10.0  # seconds, also when tokens name unknown keys
+_SECONDS_BETWEEN_FETCHES = 10.0  # also when tokens name unknown keys
 _FETCH_SECONDS = 3.0
 _MOST_DOCUMENT_BYTES = 1_000_000
 _LEEWAY_SECONDS = 30
@@ -80,14 +79,6 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
 )
 
 
-class Verified(NamedTuple):
-    """The person that an issuer's token identifies, in which role, and until when."""
-
-    name: str
-    role: str
-    expires: datetime
-
-
 class Issuer:
     """Verifies an OIDC issuer's tokens."""
 
@@ -101,7 +92,7 @@ class Issuer:
     def address(self) -> str:
         return self._settings.issuer
 
-    def verify(self, token: str) -> Verified | Refusal:
+    def verify(self, token: str) -> Identity | Refusal:
         """The person that the token identifies, or why it is refused."""
         try:
             return self._verify_or_raise(token)
@@ -110,7 +101,7 @@ class Issuer:
                 next((reason for kind, reason in _REASONS if isinstance(error, kind)), "malformed")
             )
 
-    def _verify_or_raise(self, token: str) -> Verified | Refusal:
+    def _verify_or_raise(self, token: str) -> Identity | Refusal:
         header = jwt.get_unverified_header(token)
         kind = header.get("alg")
         if kind not in self._settings.algorithms:
@@ -133,7 +124,12 @@ class Issuer:
         name, role = claims.get(self._settings.name_claim), self._role(claims)
         if not isinstance(name, str):
             return Refusal("name")
-        return Refusal("role") if role is None else Verified(name, role, expires)
+        if role is None:
+            return Refusal("role")
+        account = f"{FOREIGN}{name}"  # an issuer's names are not ours: its "carol" is not our curator
+        if not (is_account_name(name) and is_account_name(account)):
+            return Refusal("name")
+        return Identity(account, role, expires, token=None, issuer=self.address)
 
     def _reason_without_key(self, token: str) -> str:
         """Why the token's key is unknown. Reads the token's issuer unverified, only to choose the reason."""
@@ -174,7 +170,7 @@ class Issuer:
     def _is_due(self, kid: str) -> bool:
         now = time.monotonic()
         stale = now - self._fetched > _KEPT_SECONDS or kid not in self._keys
-        return stale and now - self._tried > _BETWEEN_FETCHES
+        return stale and now - self._tried > _SECONDS_BETWEEN_FETCHES
 
     def _fetch(self) -> None:
         try:
@@ -273,6 +269,11 @@ class Caller:
     def is_curator(self) -> bool:
         return self.role == CURATOR
 
+    @property
+    def logged_name(self) -> str:
+        """How the audit log and the access log name the caller."""
+        return self.name or LOCAL_OWNER
+
     @classmethod
     def of(cls, identity: Identity) -> Caller:
         """The caller whom the ledger, or the issuer, has authenticated."""
@@ -288,10 +289,10 @@ class Caller:
         )
 
 
-def proper_name(name: str) -> bool:
+def is_account_name(name: str) -> bool:
     """Whether an account may have this name; "", "*" and "local owner" are reserved.
 
-    >>> proper_name("alice@example.org"), proper_name(""), proper_name("*")
+    >>> is_account_name("alice@example.org"), is_account_name(""), is_account_name("*")
     (True, False, False)
     """
     reserved = name in ("*", LOCAL_OWNER)
@@ -375,14 +376,7 @@ class Authenticator:
         if self._issuer is None:
             return Refusal("oidc_off" if text.count(".") == 2 else "token")
         verified = self._issuer.verify(text)
-        if isinstance(verified, Refusal):
-            return verified
-        name = f"{FOREIGN}{verified.name}"  # an issuer's names are not ours: its "carol" is not our curator
-        if not (proper_name(verified.name) and proper_name(name)):
-            return Refusal("name")
-        return Caller.of(
-            Identity(name, verified.role, verified.expires, token=None, issuer=self._issuer.address)
-        )
+        return verified if isinstance(verified, Refusal) else Caller.of(verified)
 
     def _cookie(self, headers: Headers) -> str | None:
         # Not SimpleCookie, which drops all cookies if one, perhaps another application's, is malformed.
@@ -410,7 +404,15 @@ _MOST_VERIFIED = 4_096
 _SIGN_IN = ("POST", f"{PREFIX}/session")
 _METRICS = f"{PREFIX}/metrics"
 _METRICS_SECONDS = 2.0
+_OUTAGE_SECONDS = 900.0  # in an outage, a credential that was valid this long ago can still read metrics
 _HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.IGNORECASE)
+
+
+class _Verification(NamedTuple):
+    """The last successful verification of a credential."""
+
+    caller: Caller
+    time: float  # of time.monotonic()
 
 
 class Authentication:
@@ -434,7 +436,8 @@ class Authentication:
         self._rates = rates
         self._health = health
         self._metrics = metrics
-        self._verified_credentials: OrderedDict[bytes, Caller] = OrderedDict()  # by their SHA-256
+        # By the credential's SHA-256; the one that was verified last stands last.
+        self._verifications: OrderedDict[bytes, _Verification] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -477,17 +480,18 @@ class Authentication:
             self._check_origin(headers, required=method not in _READING_METHODS)
 
     async def _identify(
-        self, scope: Scope, headers: Headers, address: str, *, public: bool, for_metrics: bool = False
+        self, scope: Scope, headers: Headers, address: str, *, public: bool, for_metrics: bool
     ) -> Caller | None:
         """The caller, or None if the address is public. Invalid credentials count per address.
 
-        While the ledger is away, callers whom it verified before can still read metrics.
+        While the ledger is away, callers whom it verified recently can still read metrics.
 
         A new credential is counted before it is verified, since guesses may come all at once, and is refunded
         if it is valid. A credential that was verified before is not counted, so that guesses from the same
         address do not lock its holder out.
         """
-        credential = self._authenticator.credential(headers)
+        authenticator = self._authenticator
+        credential = authenticator.credential(headers)
         if credential is None:
             if public:
                 return None
@@ -495,49 +499,50 @@ class Authentication:
             note_refusal(scope, NONE, self._metrics)
             raise NONE.problem()
         digest = hashlib.sha256(credential.encode()).digest()
-        verified_before = digest in self._verified_credentials
+        verified_before = digest in self._verifications
+        recent_caller = self._recently_verified(digest) if for_metrics else None
         if not verified_before:
             check_rate(self._rates.anonymous, address)
-        elif for_metrics and not self._health.is_up and (known := self._known_caller(digest)) is not None:
-            return known
-        authenticator = self._authenticator
+        elif recent_caller is not None and not self._health.is_up:
+            return recent_caller
         limiter = authenticator.threads if verified_before else authenticator.threads_for(credential)
         try:
-            caller = await self._verify(headers, limiter, _METRICS_SECONDS if for_metrics else math.inf)
+            with fail_after(_METRICS_SECONDS if for_metrics else None):
+                caller = await run_sync(
+                    authenticator.identify, headers, limiter=limiter, abandon_on_cancel=for_metrics
+                )
         except (LedgerUnavailable, TimeoutError) as error:
-            known = self._known_caller(digest) if for_metrics else None
-            if known is None:
+            if recent_caller is None:
                 raise ledger_unavailable() if isinstance(error, TimeoutError) else error from None
-            return known
+            return recent_caller
         if isinstance(caller, Refusal):
             note_refusal(scope, caller, self._metrics)
             if verified_before:
-                self._verified_credentials.pop(digest, None)
+                self._verifications.pop(digest, None)
                 check_rate(self._rates.anonymous, address)
             if public:
                 return None
             raise caller.problem()
         if not verified_before:
             self._rates.anonymous.refund(address)
-        self._verified_credentials[digest] = caller
-        while len(self._verified_credentials) > _MOST_VERIFIED:
-            self._verified_credentials.popitem(last=False)
+        self._verifications[digest] = _Verification(caller, time.monotonic())
+        self._verifications.move_to_end(digest)
+        while len(self._verifications) > _MOST_VERIFIED:
+            self._verifications.popitem(last=False)
         return caller
 
-    async def _verify(self, headers: Headers, limiter: CapacityLimiter, seconds: float) -> Caller | Refusal:
-        """The caller or the refusal. Raises TimeoutError after `seconds`; the thread continues on its own."""
-        with fail_after(seconds):
-            limited = seconds < math.inf
-            return await run_sync(
-                self._authenticator.identify, headers, limiter=limiter, abandon_on_cancel=limited
-            )
+    def _recently_verified(self, digest: bytes) -> Caller | None:
+        """The caller whose credential was valid when it was last verified, a short time ago.
 
-    def _known_caller(self, digest: bytes) -> Caller | None:
-        """The caller of a credential that was verified before, unless it has expired since."""
-        caller = self._verified_credentials.get(digest)
-        if caller is None or (caller.expires is not None and caller.expires <= datetime.now(UTC)):
+        Only the ledger knows whether the credential was revoked since; the time limit bounds how long a
+        revoked one is still accepted.
+        """
+        verification = self._verifications.get(digest)
+        if verification is None or time.monotonic() - verification.time > _OUTAGE_SECONDS:
             return None
-        return caller
+        caller = verification.caller
+        is_expired = caller.expires is not None and caller.expires <= datetime.now(UTC)
+        return None if is_expired else caller
 
     def _check_host(self, headers: Headers) -> None:
         """Raises for foreign host names, against DNS rebinding: a page whose name resolves to our address."""

@@ -15,22 +15,21 @@ from weakref import WeakValueDictionary
 from anyio import CapacityLimiter, move_on_after
 from anyio.to_thread import run_sync
 from fastapi import Depends, Request
-from starlette.types import Scope
 
 from dpxplain.curator import CuratorDataset
 from dpxplain.errors import LedgerUnavailable
-from dpxplain.ledger.protocol import LOCAL_OWNER, Ledger, LedgerView
+from dpxplain.ledger.protocol import Ledger
 from dpxplain.model.charge import Charge, Ending, Entry
 from dpxplain.phases.concurrency import KeyedLocks
 from dpxplain.phases.dataset import LocalReleaser, OpenDataset, StoredReleaser
 from dpxplain.render.snippets import CodePlace
 from dpxplain.server import metrics
-from dpxplain.server.authenticate import AnyCaller, Authenticator, Caller, Issuer, note_refusal
+from dpxplain.server.authenticate import AnyCaller, Authenticator, Caller, Issuer
 from dpxplain.server.config import Config
 from dpxplain.server.limits import FailureLimit, ProcessCount, RateLimits, Sizes
 from dpxplain.server.metrics import LedgerHealth, Metrics, Readiness
-from dpxplain.server.pool import RETRY_SECONDS, JobRunner, Pool, Task
-from dpxplain.server.problems import Refusal, busy, failure_count, other_version
+from dpxplain.server.pool import JobRunner, Pool, Task
+from dpxplain.server.problems import busy, failure_count, other_version
 from dpxplain.server.records import FailureCount
 from dpxplain.server.registry import Registry
 from dpxplain.server.requests import DatasetName
@@ -109,19 +108,15 @@ class Server:
         )
 
     def locks(self, caller: Caller) -> KeyedLocks:
-        """The locks that all running requests of one caller share."""
+        """The locks that all running requests of one caller share.
+
+        Two callers with the same request do not wait for each other, so they cannot notice each other.
+        """
         with self._lock:
             locks = self._locks.get(caller.name)
             if locks is None:
                 locks = self._locks[caller.name] = KeyedLocks()
             return locks
-
-    def actor(self, caller: Caller) -> str:
-        """How the audit log names the caller."""
-        return caller.name or LOCAL_OWNER
-
-    def note_refusal(self, scope: Scope, refusal: Refusal) -> None:
-        note_refusal(scope, refusal, self.metrics)
 
     async def is_answering(self) -> bool:
         """Whether a request would soon get a thread, and a place in both pools."""
@@ -129,7 +124,7 @@ class Server:
             return False
         with move_on_after(metrics.SECONDS_PER_CHECK):
             for threads in (self.authenticator.threads, None):  # None: the routes' threads
-                await run_sync(_do_nothing, limiter=threads)
+                await run_sync(lambda: None, limiter=threads)
             return True
         return False
 
@@ -145,10 +140,6 @@ class Server:
             self.ledger.abandon(entry, Ending.STOPPED)
         self.jobs.close()
         self._processes.close()
-
-
-def _do_nothing() -> None:
-    """Runs in a thread, to check that a thread is free."""
 
 
 async def server_of(request: Request) -> Server:
@@ -169,34 +160,35 @@ class DatasetAccess:
         self.caller = caller
         self.account = server.account(caller)
         """For budgets and charges; releases are read through `ledger`."""
-        self._locks = server.locks(caller)
+        self.read_only_dataset = replace(
+            dataset,
+            ledger=self.account,
+            releaser=StoredReleaser(),
+            engine=None,
+            caller=caller.name,
+            quality_readings={},
+        )
+        """For prices and stored releases. It cannot spend, and has no engine to read data."""
+        self.ledger = self.read_only_dataset.ledger
+        """The caller's account. It reads releases only while the data are those of the declared version."""
 
     @property
     def name(self) -> str:
         return self.dataset.name
 
-    @property
-    def ledger(self) -> LedgerView:
-        """The caller's account. It reads releases only while the data are those of the declared version."""
-        return replace(self.dataset, ledger=self.account).ledger
-
-    def check_data(self) -> None:
-        """Raises if the data are not those of the declared version."""
-        self.dataset.check_data()
-
-    def read_only_dataset(self) -> OpenDataset:
-        """The data set for prices and stored releases; it cannot spend."""
-        return read_only_dataset(self.dataset, self.account, self.caller.name)
-
     def read_only_session(self) -> Session:
-        return Session(self.read_only_dataset())
+        return Session(self.read_only_dataset)
 
     def measuring_dataset(self, task: Task) -> OpenDataset:
-        return measuring_dataset(self.dataset, self.account, task, self._locks, self._charge_guard)
+        """The data set as a task of this caller may spend on it."""
+        releaser = TaskReleaser(self.account, task, self.server.locks(self.caller), self._charge_guard)
+        return replace(self.dataset, ledger=self.account, releaser=releaser, progress=task.progress)
 
     def curator_session(self) -> Session:
+        """A session that also shows true values, and cannot spend."""
         assert self.caller.is_curator
-        return curator_session(self.dataset, self.account)
+        parts = {part.name: getattr(self.dataset, part.name) for part in fields(self.dataset)}
+        return Session(CuratorDataset(**parts | {"ledger": self.account, "releaser": StoredReleaser()}))
 
     def failure_count(self) -> FailureCount | None:
         """How many of the caller's charged requests failed or were stopped, and the consequence in words."""
@@ -232,7 +224,7 @@ async def outcome(future: Future[T]) -> T:
         return await asyncio.wrap_future(future)
     except asyncio.CancelledError:
         if future.cancelled():
-            raise busy(RETRY_SECONDS) from None
+            raise busy() from None
         raise
 
 
@@ -249,9 +241,7 @@ def access_of(request: Request, server: ServerDep, caller: AnyCaller, dataset: D
 AccessDep = Annotated[DatasetAccess, Depends(access_of)]
 
 
-# -- Sessions of one caller --------------------------------------------------------------------------------
-#
-# They use the caller's own account in the ledger, and the engine that all callers share.
+# -- Charging and storing ----------------------------------------------------------------------------------
 
 STORING_SECONDS = 20.0
 """How long to keep trying to store a release while the ledger is unreachable.
@@ -308,7 +298,7 @@ class TaskReleaser(LocalReleaser):
 
     def ending(self, error: BaseException) -> Ending:
         """The ending to record: a requested stop takes precedence over the error it led to."""
-        if self._task.cancelled:
+        if self._task.is_cancelled:
             return Ending.CANCELLED
         return Ending.STOPPED if self._task.is_server_stopped else super().ending(error)
 
@@ -316,26 +306,3 @@ class TaskReleaser(LocalReleaser):
         self._task.pad_once()  # another process that waits for this request must not learn when it failed
         self._task.ending = ending
         super().abandon(entry, ending)
-
-
-def read_only_dataset(dataset: OpenDataset, account: LedgerView, caller: str = "") -> OpenDataset:
-    """The data set for prices and stored releases. It cannot spend, and has no engine to read data."""
-    return replace(dataset, ledger=account, releaser=StoredReleaser(), engine=None, caller=caller)
-
-
-def measuring_dataset(
-    dataset: OpenDataset, account: Ledger, task: Task, locks: KeyedLocks, charge_guard: ChargeGuard
-) -> OpenDataset:
-    """The data set as a task of this caller may spend on it.
-
-    `locks` are the caller's own: two callers with the same request do not wait for each other, so they cannot
-    notice each other. `charge_guard` is held while a charge is written.
-    """
-    releaser = TaskReleaser(account, task, locks, charge_guard)
-    return replace(dataset, ledger=account, releaser=releaser, progress=task.progress)
-
-
-def curator_session(dataset: OpenDataset, account: LedgerView) -> Session:
-    """A session that also shows true values, and cannot spend."""
-    parts = {part.name: getattr(dataset, part.name) for part in fields(dataset)}
-    return Session(CuratorDataset(**parts | {"ledger": account, "releaser": StoredReleaser()}))

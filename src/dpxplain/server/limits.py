@@ -307,5 +307,5 @@ class FailureLimit:
 
     def counted(self, dataset: str, analyst: str) -> Counter[Ending]:
         """The failures that count now, by how the requests ended."""
-        running, failed = self._pool.entries, self._pool.failed
+        running, failed = self._pool.running_entries, self._pool.failed_entries
         return self._failures.counted(dataset, analyst, running=running, failed=failed)

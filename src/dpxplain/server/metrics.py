@@ -4,11 +4,11 @@ nothing private: no query, analyst's name or value.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import Counter as Counts
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -18,6 +18,7 @@ from dpxplain.ledger.ledger import SQLLedger
 from dpxplain.model.charge import Budget, Ending
 from dpxplain.phases.concurrency import TimeLimited
 from dpxplain.server.pool import JobRunner, Pool
+from dpxplain.server.problems import LOG
 from dpxplain.server.registry import Registry
 
 # -- Health and readiness ----------------------------------------------------------------------------------
@@ -26,7 +27,6 @@ from dpxplain.server.registry import Registry
 # says within a short time whether the ledger can be written and the data sets are served. Anybody may call
 # the probe, so it names no data set. It keeps a result for a second, so that frequent calls cost little.
 
-LOG = logging.getLogger("dpxplain.server")
 QUIET_SECONDS = 30.0
 
 
@@ -68,8 +68,8 @@ class LedgerHealth:
         with self._lock:
             if self._outage_began is None or (self._write_failed and not writing):
                 return
-            full_at = self._full_disk_at
-            if full_at is not None and time.monotonic() - full_at < QUIET_SECONDS:
+            full_disk_at = self._full_disk_at
+            if full_disk_at is not None and time.monotonic() - full_disk_at < QUIET_SECONDS:
                 return
             self._full_disk_at = None
             seconds, self._outage_began = time.monotonic() - self._outage_began, None
@@ -218,17 +218,14 @@ class Metrics:
 
     def _refresh_figures(self) -> None:
         """Reads the ledger's figures, or keeps the last known ones if that takes long: it may hang."""
-        try:
-            figures = self._read_figures(_SECONDS_FOR_FIGURES if self._health.is_up else 0.0)
-            self._budgets, self._endings = figures
-        except (DPXPlainError, TimeoutError):
-            return
+        with suppress(DPXPlainError, TimeoutError):
+            seconds = _SECONDS_FOR_FIGURES if self._health.is_up else 0.0
+            self._budgets, self._endings = self._read_figures(seconds)
 
     def _current_figures(self) -> tuple[dict[str, Budget], dict[str, Counts[Ending]]]:
-        names, failures = [dataset.name for dataset in self._datasets.all], self._ledger.failures
-        return {name: self._ledger.budget(name) for name in names}, {
-            name: failures.endings(name) for name in names
-        }
+        names = [dataset.name for dataset in self._datasets.all]
+        budgets = {name: self._ledger.budget(name) for name in names}
+        return budgets, {name: self._ledger.failures.endings(name) for name in names}
 
     def describe(self) -> Iterator[Metric]:
         """Returns nothing. Without this method, Prometheus' registry would call `collect` at start."""

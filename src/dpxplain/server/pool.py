@@ -18,7 +18,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,12 +32,14 @@ from dpxplain.server.problems import (
     Problem,
     as_problem,
     busy,
+    cancelled,
     error_location,
     failed_after_charge,
     interrupted,
     not_found,
     not_shown,
     too_many_at_once,
+    too_slow,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +49,6 @@ if TYPE_CHECKING:
 # -- Tasks and threads -------------------------------------------------------------------------------------
 
 T = TypeVar("T")
-RETRY_SECONDS = 5
 CLOSING_SECONDS = 10.0  # for running tasks to finish, and as long again for them to stop
 _SECONDS_BETWEEN_CHECKS = 0.1
 _FIRST_END = 0.01  # seconds; the first term of the geometric series of end times
@@ -60,10 +61,10 @@ class Task:
         self.stop = Stop()
         self.stage = ""
         self.first_stage = ""  # begins before any row is read, so its time reveals nothing
-        self.cancelled = False
+        self.is_cancelled = False
         self.is_server_stopped = False  # whether the server's stop was the first to stop it
         self.deadline = math.inf
-        self.charged = 0.0
+        self.charged_rho = 0.0
         self.entry: int | None = None  # the ledger entry of its charge
         self.dataset = ""  # of the entry
         self.person = ""  # who is charged
@@ -95,14 +96,14 @@ class Task:
         self.first_stage = self.first_stage or stage
 
     def charge(self, entry: int, rho: float, *, dataset: str = "", person: str = "") -> None:
-        self.entry, self.charged = entry, rho
+        self.entry, self.charged_rho = entry, rho
         self.dataset, self.person = dataset, person
         self._was_padded = self.is_stored = False
         self.ending = None
         self.on_charge()
 
     def cancel(self) -> None:
-        self.cancelled = True
+        self.is_cancelled = True
         self.stop.ask()
 
 
@@ -126,7 +127,7 @@ class Pool:
         self.pad_seconds, self.pad_ratio = pad_seconds, pad_ratio
         self._admitted: Counter[str] = Counter()  # running or waiting, by caller
         self._tasks: set[Task] = set()
-        self.failed: set[int] = set()  # entries that failed, even if the ledger does not know yet
+        self.failed_entries: set[int] = set()  # also those that the ledger does not know yet
         self._lock = threading.Lock()
         self._threads = Workers(running, max(1, running // 2) if shared else running, name)
         self._closed = threading.Event()
@@ -137,9 +138,9 @@ class Pool:
         """A place in the pool, or `busy` at once. The block may submit one task, which keeps the place."""
         with self._lock:
             if self.admitted >= self._most or self._closed.is_set():
-                raise busy(RETRY_SECONDS)
+                raise busy()
             if self._admitted[caller] >= self._most_per_caller:
-                raise too_many_at_once(RETRY_SECONDS)
+                raise too_many_at_once()
             self._admitted[caller] += 1
         submitted = False
 
@@ -148,7 +149,7 @@ class Pool:
             try:
                 future = self._threads.submit(caller, lambda: self._run(task, work))
             except RuntimeError:  # shut down in between
-                raise busy(RETRY_SECONDS) from None
+                raise busy() from None
             submitted = True
             future.add_done_callback(lambda _future: self._leave(caller))
             return future
@@ -175,7 +176,7 @@ class Pool:
         return self.admitted >= self._most
 
     @property
-    def entries(self) -> set[int]:
+    def running_entries(self) -> set[int]:
         """The ledger entries of running tasks."""
         with self._lock:
             return {task.entry for task in self._tasks if task.entry is not None}
@@ -239,7 +240,7 @@ class Pool:
             with self._lock:
                 self._tasks.discard(task)
                 if task.entry is not None and task.ending is not None and task.ending.counts:
-                    self.failed.add(task.entry)
+                    self.failed_entries.add(task.entry)
 
     def _pad(self, started: float) -> None:
         elapsed = time.monotonic() - started
@@ -284,7 +285,7 @@ def _run_without_details(task: Task, work: Callable[[], T]) -> T:
             if task.is_stored:
                 failure = not_shown()
             else:
-                failure = interrupted(task.charged) if is_interrupted else failed_after_charge()
+                failure = interrupted(task.charged_rho) if is_interrupted else failed_after_charge()
         elif task.stop.asked or isinstance(error, Stopped):
             failure = too_slow()
         else:
@@ -307,16 +308,6 @@ def end_time(seconds: float, step: float, ratio: float) -> float:
     power = max(0, math.floor(math.log(max(seconds, _FIRST_END) / _FIRST_END, ratio)))
     ends = (_FIRST_END * ratio ** (power + offset) for offset in range(3))
     return next(end for end in ends if end >= seconds)
-
-
-def too_slow() -> Problem:
-    return Problem(
-        503,
-        "too_slow",
-        "The request took longer than this server allows. Nothing was charged.",
-        "Ask for fewer conditions, attributes or groups.",
-        headers={"Retry-After": str(RETRY_SECONDS)},
-    )
 
 
 @dataclass(frozen=True)
@@ -422,7 +413,7 @@ class LocalJob:
 
     id: str
     task: Task
-    work: Future[Payload] | None = None
+    future: Future[Payload] | None = None
     ended: Future[None] = field(default_factory=Future)
     result: Payload | None = None
     problem: Problem | None = None
@@ -433,9 +424,9 @@ class LocalJob:
     def cancel(self) -> None:
         """Ends the job at once if it is queued, otherwise as soon as it can stop."""
         self.task.cancel()
-        work = self.work
-        if work is not None:
-            work.cancel()
+        future = self.future
+        if future is not None:
+            future.cancel()
 
 
 class JobRunner:
@@ -461,7 +452,7 @@ class JobRunner:
             with self._lock:
                 self._local[job.id] = job
                 self._drop_old_results()
-            job.work = future = submit(job.task, lambda: self._work(job, work))
+            job.future = future = submit(job.task, lambda: self._work(job, work))
         future.add_done_callback(lambda future: self._finish(job, future))
         return job.id
 
@@ -527,19 +518,17 @@ class JobRunner:
 
     def _finish(self, job: LocalJob, future: Future[Payload]) -> None:
         """Records how a job ended. Called in the worker's thread, at the padded time."""
-        state, error = "done", None
-        if future.cancelled():
-            job.task.cancelled = True
-            state, job.problem = "cancelled", cancelled(job.task)
-        elif (failure := future.exception()) is not None:
-            state = "cancelled" if job.task.cancelled else "failed"
-            job.problem = cancelled(job.task) if job.task.cancelled else as_problem(failure)
+        failure = CancelledError() if future.cancelled() else future.exception()
+        job.task.is_cancelled |= future.cancelled()
+        if failure is None:
+            state, job.result = "done", future.result()
+        elif job.task.is_cancelled:
+            state, job.problem = "cancelled", cancelled(is_charged=job.task.entry is not None)
         else:
-            job.result = future.result()
-        if job.problem is not None:
-            error = job.problem.shape
+            state, job.problem = "failed", as_problem(failure)
+        error = None if job.problem is None else job.problem.shape
         self._store_state(job, state, error=error, entry=job.task.entry)
-        job.work = None  # drops the plan, which may be many times larger than the result
+        job.future = None  # drops the plan, which may be many times larger than the result
         job.ended.set_result(None)
 
     def _store_state(
@@ -591,24 +580,3 @@ class JobRunner:
             jobs, rows = jobs + 1, rows + len((job.result or {}).get("rows", ()))
             if jobs > _MOST_RESULTS or (rows > _MOST_ROWS and jobs > 1):
                 del self._local[job.id]
-
-
-def cancelled(task: Task) -> Problem:
-    if task.entry is None:
-        return Problem(409, "cancelled", "The request was cancelled. Nothing was charged.", "Ask again.")
-    return Problem(
-        409,
-        "cancelled",
-        "The request was cancelled after it was charged. The charge stays.",
-        "You can see it in the history.",
-    )
-
-
-def lost() -> Problem:
-    return Problem(
-        500,
-        "lost",
-        "The server process that worked on this request has stopped. If the request was charged, the charge "
-        "stays, and the history shows it.",
-        "Repeat the request. You will not be charged again.",
-    )

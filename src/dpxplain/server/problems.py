@@ -36,6 +36,7 @@ from dpxplain.server.records import FailureCount, Position, SchemaProblem
 LOG = logging.getLogger("dpxplain.server")
 
 Shape = dict[str, Any]
+_BUSY_RETRY_SECONDS = 5
 _OUTAGE_RETRY_SECONDS = 5
 _REPAIR_RETRY_SECONDS = 120  # longer than a client waits, because somebody must repair the ledger first
 
@@ -81,13 +82,23 @@ def not_found(what: str = "page") -> Problem:
     return Problem(404, "not_found", f"There is no such {what}.", "Check the address.")
 
 
-def busy(seconds: int) -> Problem:
+def busy() -> Problem:
     return Problem(
         503,
         "busy",
         "The server is busy. Nothing was charged.",
-        f"Try again in {seconds} seconds.",
-        headers={"Retry-After": str(seconds)},
+        f"Try again in {_BUSY_RETRY_SECONDS} seconds.",
+        headers={"Retry-After": str(_BUSY_RETRY_SECONDS)},
+    )
+
+
+def too_slow() -> Problem:
+    return Problem(
+        503,
+        "too_slow",
+        "The request took longer than this server allows. Nothing was charged.",
+        "Ask for fewer conditions, attributes or groups.",
+        headers={"Retry-After": str(_BUSY_RETRY_SECONDS)},
     )
 
 
@@ -136,13 +147,13 @@ def too_many(seconds: int) -> Problem:
     )
 
 
-def too_many_at_once(seconds: int) -> Problem:
+def too_many_at_once() -> Problem:
     return Problem(
         429,
         "too_many_at_once",
         "You have too many requests running at once. Nothing was charged.",
         "Wait until one of them has finished.",
-        headers={"Retry-After": str(seconds)},
+        headers={"Retry-After": str(_BUSY_RETRY_SECONDS)},
     )
 
 
@@ -233,6 +244,27 @@ def interrupted(rho: float) -> Problem:
     )
 
 
+def cancelled(*, is_charged: bool) -> Problem:
+    if not is_charged:
+        return Problem(409, "cancelled", "The request was cancelled. Nothing was charged.", "Ask again.")
+    return Problem(
+        409,
+        "cancelled",
+        "The request was cancelled after it was charged. The charge stays.",
+        "You can see it in the history.",
+    )
+
+
+def lost() -> Problem:
+    return Problem(
+        500,
+        "lost",
+        "The server process that worked on this request has stopped. If the request was charged, the charge "
+        "stays, and the history shows it.",
+        "Repeat the request. You will not be charged again.",
+    )
+
+
 def internal() -> Problem:
     return Problem(
         500,
@@ -309,10 +341,11 @@ def _http_problem(error: HTTPException) -> Problem:
         return not_found()
     if status == 405:
         return Problem(
-            405, (
-                "method_not_allowed"
-            ), "This address does not support this method.", "See the API's documentation."
-        )  # fmt: skip
+            405,
+            "method_not_allowed",
+            "This address does not support this method.",
+            "See the API's documentation.",
+        )
     if status == 413:
         return too_large()
     if status >= 500:

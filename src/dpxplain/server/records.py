@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NotRequired
@@ -28,7 +28,7 @@ from dpxplain.privacy.accounting import epsilon
 from dpxplain.results.answers import PlannedQuery, PriceLevel, in_unit, typical_margin
 from dpxplain.results.explanation import PlannedExplanation, PlannedStory, StoryPreview
 from dpxplain.results.preview import ExplanationPreview, QueriesPreview, QueryPreview
-from dpxplain.results.schema_check import ColumnShares, SchemaWarning
+from dpxplain.results.schema_check import SchemaFit, SchemaWarning
 from dpxplain.sql.parse import parse
 from dpxplain.wire.shapes import (
     BudgetFigures,
@@ -131,7 +131,8 @@ def explanation_margin(preview: ExplanationPreview) -> str:
 
 def query_hints(plan: Callable[[float], PlannedQuery], rho: float) -> tuple[str, str]:
     """The differences that a price can show, and a warning if likely differences would be lost in noise."""
-    (planned, preview), *_ = _previews(plan, [rho])
+    planned = plan(rho)
+    preview = planned.preview()
     if isinstance(preview, QueriesPreview) or len(planned.statement.query.group_by) == 0:
         return "", ""
     smallest = _smallest_gap(preview)
@@ -149,7 +150,7 @@ def query_hints(plan: Callable[[float], PlannedQuery], rho: float) -> tuple[str,
         return sentence, ""
 
     def smallest_gap_at(price: float) -> float | None:
-        ((_, priced),) = _previews(plan, [price])
+        priced = plan(price).preview()
         assert isinstance(priced, QueryPreview)
         return _smallest_gap(priced)
 
@@ -190,13 +191,6 @@ def _doubt(
     if sufficient is not None:
         remedy = f" About {numbers.rho(sufficient)} would reduce the error to half of the {gap}."
     return f"The expected error is larger than the {gap} itself, so you would learn little.{remedy}"
-
-
-def _previews(
-    plan: Callable[[float], PlannedQuery], prices: Sequence[float]
-) -> list[tuple[PlannedQuery, QueryPreview | QueriesPreview]]:
-    planned = [plan(rho) for rho in prices]
-    return [(query, query.preview()) for query in planned]
 
 
 def _smallest_gap(preview: QueryPreview) -> float | None:
@@ -433,7 +427,7 @@ class AnalystLine(Allowance):
     failures: int
     """Charged requests that failed or were stopped since failures were last forgiven."""
     blocked: bool
-    """Nothing more is measured for them until that is done again."""
+    """Whether the server measures nothing more for them until a curator forgives their failures."""
     why: str
     """The failures in words, for the curator."""
 
@@ -512,16 +506,9 @@ class ReviewWarning(SchemaWarning):
     position: Position | None = None
 
 
-class SchemaReview(TypedDict):
+class SchemaReview(SchemaFit):
     """How the rows fit a schema: NOT private."""
 
-    private: Literal[False]
-    warning: str
-    rows: int
-    rows_without_unit: int
-    units: int | None
-    fits: bool
-    figures: list[ColumnShares]
     warnings: list[ReviewWarning]
 
 

@@ -11,7 +11,6 @@ is being opened waits a short time and then gets `being_opened`. Other data sets
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import re
 import tempfile
@@ -53,14 +52,13 @@ from dpxplain.phases.dataset import OpenDataset, StoredReleaser, VersionCheck, r
 from dpxplain.phases.measure import is_discovered_since, with_discovered
 from dpxplain.privacy.mechanisms.noise import private_noise
 from dpxplain.results.schema_check import SchemaCheck
-from dpxplain.server.problems import Problem, being_opened, changed, not_found, too_large, unavailable
+from dpxplain.server.problems import LOG, Problem, being_opened, changed, not_found, too_large, unavailable
 
 if TYPE_CHECKING:
     from dpxplain.ledger.ledger import SQLLedger
 
 # -- Registry ----------------------------------------------------------------------------------------------
 
-LOG = logging.getLogger("dpxplain.server")
 OPENING_SECONDS = 2.0
 """How long a request waits for a data set that is being opened again."""
 _MOST_WAITING = 24  # requests that wait for data sets; more would take all threads from other requests
@@ -206,13 +204,13 @@ class Registry:
         with self._openings.hold(file):
             if name is None:
                 self._new_file(schema.table.name)  # again: another curator may have declared it meanwhile
-            after = SchemaFile(file, (0, 0), name=schema.table.name)
-            dataset = self._open_data(after, schema, lazily=False)
+            candidate = SchemaFile(file, (0, 0), name=schema.table.name)
+            dataset = self._open_data(candidate, schema, lazily=False)
             with self._lock:
-                self._record(after, schema, dataset)
+                self._record(candidate, schema, dataset)
                 write_atomically(file, text)
-                after.version = file_version(file) or (0, 0)
-                self._swap(after)
+                candidate.version = file_version(file) or (0, 0)
+                self._swap(candidate)
             return dataset
 
     def data_files(self, most_bytes: int) -> DataFiles | None:
@@ -321,9 +319,9 @@ class Registry:
                     del self._schema_files[removed]
                     self._reloads.pop(removed, None)
         for file in files:
-            before = self._schema_files.get(file)
-            is_edited = before is None or file_version(file) != before.version
-            has_new_data = before is not None and before.is_unavailable and before.new_data
+            previous = self._schema_files.get(file)
+            is_edited = previous is None or file_version(file) != previous.version
+            has_new_data = previous is not None and previous.is_unavailable and previous.new_data
             if (is_edited or has_new_data) and not self._reloading(file).is_running:
                 with suppress(Problem):  # opening takes long: the list continues without it
                     self._reload(file)
@@ -359,64 +357,65 @@ class Registry:
         finally:
             self._waiting.release()
 
-    def _open_data(self, after: SchemaFile, schema: Schema, *, lazily: bool) -> OpenDataset:
+    def _open_data(self, candidate: SchemaFile, schema: Schema, *, lazily: bool) -> OpenDataset:
         """Opens the data of a schema file. This may take minutes, so it holds no lock of the registry."""
-        self._check_name(after)
-        after.data = identities(schema, after.file.parent)
-        self._check_data(after)
-        return self.open(schema, after.file.parent, lazily=lazily)
+        self._check_name(candidate)
+        candidate.data = identities(schema, candidate.file.parent)
+        self._check_data(candidate)
+        return self.open(schema, candidate.file.parent, lazily=lazily)
 
-    def _record(self, after: SchemaFile, schema: Schema, dataset: OpenDataset) -> None:
+    def _record(self, candidate: SchemaFile, schema: Schema, dataset: OpenDataset) -> None:
         """Records an opened data set in the ledger. The caller holds the lock."""
-        self._check_name(after)  # again: others may have been registered meanwhile
-        self._check_data(after)
-        self._ledger.privacy_units.check_and_record(after.name, schema.privacy)
-        self._ledger.open_dataset(after.name, schema.privacy.rho, schema.privacy.delta)
-        after.dataset = dataset  # only after the ledger has accepted its privacy unit and limit
-        if after.data_problem is not None:
-            LOG.warning("%s: the data do not match the declared version", after.file.name)
+        self._check_name(candidate)  # again: others may have been registered meanwhile
+        self._check_data(candidate)
+        self._ledger.privacy_units.check_and_record(candidate.name, schema.privacy)
+        self._ledger.open_dataset(candidate.name, schema.privacy.rho, schema.privacy.delta)
+        candidate.dataset = dataset  # only after the ledger has accepted its privacy unit and limit
+        if candidate.data_problem is not None:
+            LOG.warning("%s: the data do not match the declared version", candidate.file.name)
 
-    def _swap(self, after: SchemaFile) -> None:
+    def _swap(self, candidate: SchemaFile) -> None:
         with self._swap_lock:
-            self._schema_files[after.file] = after
+            self._schema_files[candidate.file] = candidate
 
     def _open_file(self, file: Path) -> SchemaFile | None:
         """Opens a file that is new or was edited, or whose data were replaced."""
         with self._openings.hold(file):
-            version, before = file_version(file), self._schema_files.get(file)
-            if version is None or (before is not None and not self._is_outdated(before)):
-                return before
-            after = SchemaFile(file, version, tried_state=None if before is None else before.new_data)
+            version, previous = file_version(file), self._schema_files.get(file)
+            if version is None or (previous is not None and not self._is_outdated(previous)):
+                return previous
+            candidate = SchemaFile(file, version, tried_state=None if previous is None else previous.new_data)
             schema = None
             try:
                 schema = Schema.load(file)
-                after.name = schema.table.name
-                dataset = self._open_data(after, schema, lazily=True)
+                candidate.name = schema.table.name
+                dataset = self._open_data(candidate, schema, lazily=True)
                 with self._lock:
-                    self._record(after, schema, dataset)
-                    self._swap(after)
-                    return after
+                    self._record(candidate, schema, dataset)
+                    self._swap(candidate)
+                    return candidate
             except LedgerUnavailable:
-                if before is None:
+                if previous is None:
                     raise
-                return before  # the next scan tries again
+                return previous  # the next scan tries again
             except DPXPlainError as error:
-                after.problem = (
+                candidate.problem = (
                     error if isinstance(error, BadRequest) else SourceError("The data set cannot be opened.")
                 )
                 LOG.warning("%s: the changed schema file is not used: %s", file.name, type(error).__name__)
-                if before is not None and before.dataset is not None:
-                    after.name, after.dataset, after.data = before.name, before.dataset, before.data
-                elif schema is not None and isinstance(after.problem, SourceError):
-                    self._ledger.open_dataset(after.name, schema.privacy.rho, schema.privacy.delta)
-                    after.schema = schema
-            self._swap(after)
-            return after
+                if previous is not None and previous.dataset is not None:
+                    candidate.name, candidate.data = previous.name, previous.data
+                    candidate.dataset = previous.dataset
+                elif schema is not None and isinstance(candidate.problem, SourceError):
+                    self._ledger.open_dataset(candidate.name, schema.privacy.rho, schema.privacy.delta)
+                    candidate.schema = schema
+            self._swap(candidate)
+            return candidate
 
-    def _check_data(self, after: SchemaFile) -> None:
+    def _check_data(self, candidate: SchemaFile) -> None:
         """Raises if another data set uses the same data: the budgets spent on its people would add up."""
         for file, other in list(self._schema_files.items()):
-            if file != after.file and other.dataset is not None and other.data & after.data:
+            if file != candidate.file and other.dataset is not None and other.data & candidate.data:
                 raise SchemaError(
                     f"table.source: the data set {other.name} already has this file or table, with its own "
                     "budget.",
@@ -424,21 +423,22 @@ class Registry:
                     "can be spent on the same people.",
                 )
 
-    def _check_name(self, after: SchemaFile) -> None:
-        before = self._schema_files.get(after.file)
-        if before is not None and before.dataset is not None and before.name != after.name:
+    def _check_name(self, candidate: SchemaFile) -> None:
+        previous = self._schema_files.get(candidate.file)
+        if previous is not None and previous.dataset is not None and previous.name != candidate.name:
             raise SchemaError(
-                f"The data set {before.name} cannot be renamed: the ledger keeps its budget under its name.",
+                f"The data set {previous.name} cannot be renamed: the ledger keeps its budget under its "
+                "name.",
                 remedy="Keep table.name, or declare a new data set in a new file.",
             )
         others = (
             other
             for file, other in list(self._schema_files.items())
-            if file != after.file and (other.dataset is not None or other.is_unavailable)
+            if file != candidate.file and (other.dataset is not None or other.is_unavailable)
         )
-        if any(other.name == after.name for other in others):
+        if any(other.name == candidate.name for other in others):
             raise SchemaError(
-                f"Two schema files declare a table {after.name}.", remedy="Give each table its own name."
+                f"Two schema files declare a table {candidate.name}.", remedy="Give each table its own name."
             )
 
 
@@ -685,22 +685,14 @@ class DataFiles:
             )
         if path.exists():
             raise _already_exists(name)
-        draft = self._folder  # a placeholder until there is a draft
         try:
             handle, draft = await run_sync(_new_draft, self._folder)
-            received = 0
-            with os.fdopen(handle, "wb") as stream:
-                async for chunk in chunks:
-                    received += len(chunk)
-                    if received > self.most_bytes:
-                        raise too_large()
-                    await run_sync(stream.write, chunk)
-                await run_sync(stream.flush)
-                await run_sync(os.fsync, stream.fileno())
-            if received == 0:
-                raise BadRequest("The file is empty.", remedy="Choose another one.")
-            await run_sync(lambda: os.link(draft, path))  # unlike a rename, a link replaces no file
-            await run_sync(self._mark(name).write_text, str(path.stat().st_ino))
+            try:
+                await self._receive(chunks, handle)
+                await run_sync(path.hardlink_to, draft)  # unlike a rename, a link replaces no file
+                await run_sync(self._mark(name).write_text, str(path.stat().st_ino))
+            finally:
+                await run_sync(partial(draft.unlink, missing_ok=True))
         except FileExistsError:
             raise _already_exists(name) from None
         except OSError as error:
@@ -709,9 +701,20 @@ class DataFiles:
                 f"The server cannot store the file: {reason}.",
                 remedy="Give the server permission to write to its data folder.",
             ) from None
-        finally:
-            if draft != self._folder:
-                await run_sync(lambda: draft.unlink(missing_ok=True))
+
+    async def _receive(self, chunks: AsyncIterator[bytes], handle: int) -> None:
+        """Writes the chunks to an open file. Raises if they are too many, or empty."""
+        received = 0
+        with os.fdopen(handle, "wb") as stream:
+            async for chunk in chunks:
+                received += len(chunk)
+                if received > self.most_bytes:
+                    raise too_large()
+                await run_sync(stream.write, chunk)
+            await run_sync(stream.flush)
+            await run_sync(os.fsync, stream.fileno())
+        if received == 0:
+            raise BadRequest("The file is empty.", remedy="Choose another one.")
 
     def remove(self, name: str, users: Sequence[str]) -> None:
         """Removes an uploaded file for good. `users` are the data sets that use it."""

@@ -29,7 +29,7 @@ from dpxplain.results.preview import PlannedPreparation, Prepared
 from dpxplain.results.quality import Discovery, Quality
 from dpxplain.results.question import Question
 from dpxplain.results.released_answer import AnswerRow
-from dpxplain.server.authenticate import proper_name
+from dpxplain.server.authenticate import is_account_name
 from dpxplain.server.limits import check_formula, check_question
 from dpxplain.server.problems import Problem, not_found
 from dpxplain.session import Session
@@ -57,7 +57,7 @@ def _check_no_nul(text: str) -> str:
 
 
 def _check_name(text: str) -> str:
-    if not proper_name(text):
+    if not is_account_name(text):
         raise ValueError("cannot be used as a person's name")
     return text
 

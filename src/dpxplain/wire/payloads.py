@@ -328,22 +328,20 @@ def question_payload(question: AskedQuestion, truth: Truth | None = None) -> Que
         no_influence=no_influence or ("" if attributes else NO_ATTRIBUTE),
     )
     if question.in_general is not None:
-        general = general_payload(question.in_general.interval, question.unit)
-        verdict, finding = question.in_general.verdict.value, question.general_finding
-        payload["in_general"] = GeneralPayload(**general, verdict=verdict, finding=finding)
+        interval = question.in_general.interval
+        payload["in_general"] = GeneralPayload(
+            low=number_or_null(interval[0]),
+            high=number_or_null(interval[1]),
+            interval_text=interval_text(interval, question.unit),
+            verdict=question.in_general.verdict.value,
+            finding=question.general_finding,
+        )
     if question.population:
         basis = [question.answer.general_basis, GENERAL_USE] if question.in_general is not None else []
         payload["general_notes"] = basis or [question.general_finding]
     if truth is not None:
         payload["truth"] = truth_payload(truth)
     return payload
-
-
-def general_payload(
-    interval: Interval, figures: numbers.Figures | numbers.Unit | None = None
-) -> GeneralPayload:
-    low, high = map(number_or_null, interval)
-    return GeneralPayload(low=low, high=high, interval_text=interval_text(interval, figures))
 
 
 def explanation_payload(

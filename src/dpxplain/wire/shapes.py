@@ -564,8 +564,8 @@ def _labels(column: str, conditions: list[Filter], schema: Schema) -> list[str]:
             inside = [b for b in bins if ends[0] <= comparable(b.low) and comparable(b.high) <= ends[1]]
             is_whole = bool(inside) and (inside[0].low, inside[-1].high) == (low, high)
             return [label(b) for b in inside] if is_whole else []
-        case [Comparison() | Membership() | IsNull() as alone]:
-            values = _values((alone,))
+        case [Comparison() | Membership() | IsNull() as condition]:
+            values = _values((condition,))
         case [Or(parts)]:
             values = _values(parts)
         case _:
@@ -581,8 +581,8 @@ def _values(alternatives: Iterable[Filter]) -> list[object] | None:
         match part:
             case Comparison(_, "=", value):
                 values.append(value)
-            case Membership(_, several):
-                values.extend(several)
+            case Membership(_, members):
+                values.extend(members)
             case IsNull():
                 values.append(None)
             case _:

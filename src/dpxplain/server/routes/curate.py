@@ -66,7 +66,7 @@ from dpxplain.wire.payloads import truth_payload
 from dpxplain.wire.shapes import TruthPayload
 from dpxplain.words.audit_sentences import TRUTH_VIEWED, audit_sentence
 
-# -- True values, allowances and shares ------------------------------------------------------------------
+# -- Data sets, tokens and the audit log -----------------------------------------------------------------
 
 administering = APIRouter(tags=["Administering"], prefix=f"{PREFIX}/admin")
 FileName = Annotated[str, Path(max_length=120, description="A plain name that ends in .csv or .parquet.")]
@@ -107,7 +107,7 @@ def declare(caller: Curator, server: ServerDep, body: SchemaBody) -> Any:
     """Declare a new data set."""
     _check_editable(server)
     name = server.datasets.declare(body.toml, name=None).name
-    _note_schema(server, server.actor(caller), "data set declared", name, body.toml)
+    _note_schema(server, caller.logged_name, "data set declared", name, body.toml)
     return RecordResponse(SchemaText(name=name, toml=body.toml, editable=True))
 
 
@@ -123,7 +123,7 @@ def edit(caller: Curator, server: ServerDep, dataset: DatasetName, body: SchemaB
     """Change the schema of a data set. Its name and its history stay."""
     _check_editable(server)
     server.datasets.declare(body.toml, name=dataset)
-    _note_schema(server, server.actor(caller), "schema edited", dataset, body.toml)
+    _note_schema(server, caller.logged_name, "schema edited", dataset, body.toml)
     return RecordResponse(SchemaText(name=dataset, toml=body.toml, editable=True))
 
 
@@ -140,9 +140,10 @@ def check(_caller: Curator, server: ServerDep, body: SchemaBody) -> Any:
         refusal.shape["problems"] = schema_problems(body.toml, error)
         raise refusal from None
     warnings = [
-        f"{name}: has more than 1,000 declared values." for name in schema.discrete()
+        f"{name}: has more than 1,000 declared values."
+        for name in schema.discrete()
         if len(schema.domain(name)) > 1_000
-    ]  # fmt: skip
+    ]
     if schema.table.source is None:
         warnings.append("table.source: is missing, so the server could not open the data set.")
     return RecordResponse(
@@ -163,7 +164,7 @@ async def review(caller: Curator, server: ServerDep, body: ReviewBody) -> Any:
     def work() -> SchemaCheck:
         schema = schema_of(body.toml)
         digest = hashlib.sha256(body.toml.encode()).hexdigest()
-        server.ledger.note(server.actor(caller), TRUTH_VIEWED, body.dataset, {"schema": digest})
+        server.ledger.note(caller.logged_name, TRUTH_VIEWED, body.dataset, {"schema": digest})
         return server.datasets.review(schema, body.dataset)
 
     if body.dataset is not None:
@@ -201,7 +202,7 @@ async def upload(request: Request, caller: Curator, server: ServerDep, file: Fil
     """Store a CSV or Parquet file in the server's data folder. Never replaces an existing file."""
     data_files = _data_files(server)
     await data_files.store(file, request.stream())
-    await run_sync(server.ledger.note, server.actor(caller), "data file uploaded", None, {"file": file})
+    await run_sync(server.ledger.note, caller.logged_name, "data file uploaded", None, {"file": file})
     return RecordResponse(data_files.line(file))
 
 
@@ -216,7 +217,7 @@ def remove_file(caller: Curator, server: ServerDep, file: FileName) -> Response:
         if identity in schema.data or file in schema.file.read_text(encoding="utf-8", errors="replace")
     ]
     data_files.remove(file, users)
-    server.ledger.note(server.actor(caller), "data file removed", None, {"file": file})
+    server.ledger.note(caller.logged_name, "data file removed", None, {"file": file})
     return Response(status_code=204)
 
 
@@ -230,7 +231,7 @@ def tokens(_caller: Curator, server: ServerDep) -> Any:
 def make_token(caller: Curator, server: ServerDep, body: NewToken) -> Any:
     """Make a token for somebody."""
     id, text = server.ledger.tokens.create(
-        body.name, body.role, expires=body.expires, by=server.actor(caller), maker=caller.token
+        body.name, body.role, expires=body.expires, by=caller.logged_name, maker=caller.token
     )
     created = TokenMade(id=id, name=body.name, role=body.role, token=text, expires=body.expires.isoformat())
     return RecordResponse(created)
@@ -240,7 +241,7 @@ def make_token(caller: Curator, server: ServerDep, body: NewToken) -> Any:
 def revoke(caller: Curator, server: ServerDep, token: TokenId, only: Only = False) -> Response:
     """End a token, its browser sessions, and the tokens that were made with it."""
     try:
-        server.ledger.tokens.revoke(token, server.actor(caller), only=only)
+        server.ledger.tokens.revoke(token, caller.logged_name, only=only)
     except LedgerUnavailable:
         raise
     except BadRequest:
@@ -306,7 +307,7 @@ def _note_schema(server: Server, actor: str, action: str, dataset: str, toml: st
     server.ledger.note(actor, action, dataset, {"sha256": digest})
 
 
-# -- Data sets, tokens and the audit log -----------------------------------------------------------------
+# -- True values, allowances and shares ------------------------------------------------------------------
 
 curating = APIRouter(tags=["Curating"], prefix=PREFIX)
 MOST_ROWS = 10_000
@@ -384,7 +385,7 @@ def grant(access: AccessDep, caller: Curator, analyst: AnalystName, body: Grant)
         body.rho,
         expires=body.expires,
         reason=body.reason,
-        by=access.server.actor(caller),
+        by=caller.logged_name,
     )
     return RecordResponse(next(line for line in _allowances(access) if line.analyst == analyst))
 
@@ -397,9 +398,7 @@ def grant(access: AccessDep, caller: Curator, analyst: AnalystName, body: Grant)
 )
 def forgive(access: AccessDep, caller: Curator, analyst: AnalystName, body: Forgive) -> Response:
     """Unblock an analyst whose charged requests failed too often. The charges stay."""
-    access.server.ledger.failures.forgive(
-        access.name, analyst, reason=body.reason, by=access.server.actor(caller)
-    )
+    access.server.ledger.failures.forgive(access.name, analyst, reason=body.reason, by=caller.logged_name)
     return Response(status_code=204)
 
 
@@ -411,7 +410,7 @@ def top_up(access: AccessDep, caller: Curator, body: TopUp) -> Any:
         body.rho,
         analyst=body.analyst,
         reason=body.reason,
-        by=access.server.actor(caller),
+        by=caller.logged_name,
         default_limit=access.server.config.analysts.default_rho,
     )
     return RecordResponse(Analysts(analysts=_allowances(access)))
@@ -426,7 +425,7 @@ def use(access: AccessDep, _caller: Curator) -> Any:
 @curating.post("/datasets/{dataset}/budget/requests", responses=answers(BudgetRequests))
 def ask_for_budget(access: AccessDep, caller: AnyCaller, body: AskForBudget) -> Any:
     """Ask the curator for more budget. Returns your waiting requests."""
-    name = access.server.actor(caller)
+    name = caller.logged_name
     access.server.ledger.analysts.ask(access.name, name, body.rho, body.reason)
     return RecordResponse(_requests(access, name))
 
@@ -434,14 +433,13 @@ def ask_for_budget(access: AccessDep, caller: AnyCaller, body: AskForBudget) -> 
 @curating.get("/datasets/{dataset}/budget/requests", responses=answers(BudgetRequests))
 def budget_requests(access: AccessDep, caller: AnyCaller) -> Any:
     """Waiting requests for more budget: yours or, for a curator, everybody's."""
-    return RecordResponse(_requests(access, None if caller.is_curator else access.server.actor(caller)))
+    return RecordResponse(_requests(access, None if caller.is_curator else caller.logged_name))
 
 
 @curating.post("/datasets/{dataset}/budget/requests/{request}/decline", responses=answers(BudgetRequests))
 def decline(access: AccessDep, caller: Curator, request: RequestId, body: Forgive) -> Any:
     """Decline a request; a grant to its analyst answers it too."""
-    by = access.server.actor(caller)
-    access.server.ledger.analysts.decline(access.name, request, body.reason, by)
+    access.server.ledger.analysts.decline(access.name, request, body.reason, caller.logged_name)
     return RecordResponse(_requests(access, None))
 
 
@@ -454,22 +452,24 @@ def shares(access: AccessDep, _caller: Curator) -> Any:
 @curating.post("/datasets/{dataset}/shares", responses=answers(Shares))
 def share(access: AccessDep, caller: Curator, body: ShareBody) -> Any:
     """Let a reader ("*": everyone) see what an analyst asked and will ask."""
-    by = access.server.actor(caller)
-    access.server.ledger.share(access.name, body.owner, body.reader, reason=body.reason, by=by)
+    access.server.ledger.share(
+        access.name, body.owner, body.reader, reason=body.reason, by=caller.logged_name
+    )
     return RecordResponse(_shares(access))
 
 
 @curating.delete("/datasets/{dataset}/shares", responses={**answers(Shares), **failures()})
 def unshare(access: AccessDep, caller: Curator, body: ShareBody) -> Any:
     """Take a share back."""
-    by = access.server.actor(caller)
-    access.server.ledger.unshare(access.name, body.owner, body.reader, reason=body.reason, by=by)
+    access.server.ledger.unshare(
+        access.name, body.owner, body.reader, reason=body.reason, by=caller.logged_name
+    )
     return RecordResponse(_shares(access))
 
 
 def _note(access: DatasetAccess, details: dict[str, Any]) -> None:
     """Records in the audit log what will be looked at. The record holds no true values."""
-    access.server.ledger.note(access.server.actor(access.caller), TRUTH_VIEWED, access.name, details)
+    access.server.ledger.note(access.caller.logged_name, TRUTH_VIEWED, access.name, details)
 
 
 def _truth_response(truth: Truth) -> Response:

@@ -30,8 +30,8 @@ from dpxplain.server import limits, records, requests
 from dpxplain.server.authenticate import PREFIX, AnyCaller
 from dpxplain.server.context import AccessDep, DatasetAccess, ServerDep, access_of
 from dpxplain.server.limits import Sizes
-from dpxplain.server.pool import FINISHED, Task, lost
-from dpxplain.server.problems import not_found, other_plan, stopping
+from dpxplain.server.pool import FINISHED, Task
+from dpxplain.server.problems import lost, not_found, other_plan, stopping
 from dpxplain.server.records import (
     BoughtQuality,
     ClientRelease,
@@ -222,7 +222,7 @@ def _show_answer(access: DatasetAccess, body: Ask, answer: Answer | Answers, for
 def preparations_of(access: DatasetAccess, answer: Answer | Answers) -> list[PreparationsOfQuery]:
     """The preparations of each aggregate, so that the client need not ask for them."""
     parts = answer.answers if isinstance(answer, Answers) else (answer,)
-    dataset = access.read_only_dataset().joining(answer.schema.joined)
+    dataset = access.read_only_dataset.joining(answer.schema.joined)
     subjects = [preparation_subject(part.statement.query, dataset) for part in parts]
     return [
         PreparationsOfQuery(
@@ -274,7 +274,9 @@ def _plan_discovery(access: DatasetAccess, body: Discover) -> PlannedDiscovery:
 DISCOVERY = ReleaseKind(
     "discover",
     plan=_plan_discovery,
-    show=lambda access, _body, found, _form: discovery_payload(found, access.account.budget(access.name)),
+    show=lambda access, _body, discovery, _form: discovery_payload(
+        discovery, access.account.budget(access.name)
+    ),
 )
 
 
@@ -362,7 +364,8 @@ def dataset(access: AccessDep) -> Any:
     details = records.details(access.dataset.schema, access.account.budget(access.name), role)
     details["failures"] = access.failure_count()
     with suppress(DataChanged):  # the declarations are shown anyway
-        details["quality"] = _latest_release(access, "quality")
+        latest = _latest_release(access, "quality")
+        details["quality"] = None if latest is None else _release_payload(*latest)
     return RecordResponse(details)
 
 
@@ -455,11 +458,11 @@ async def find_release(access: AccessDep, key: KeyQuery = None, kind: KindQuery 
     """The release of a request by its key, or the latest one of a kind."""
 
     def find() -> Response:
-        ledger = access.ledger
         if key is not None:
-            return _release_response(access, ledger.find(access.name, key))
-        latest = None if kind is None else ledger.latest(access.name, kind)
-        return _release_response(access, None if latest is None else ledger.get(access.name, latest.id))
+            stored = access.ledger.find(access.name, key)
+        else:
+            stored = None if kind is None else _latest_release(access, kind)
+        return _release_response(access, stored)
 
     return await access.plan(find)
 
@@ -471,10 +474,9 @@ def preparations(access: AccessDep, subject: SubjectQuery) -> Any:
     return RecordResponse(history_payload(HistoryPage(entries, None)))
 
 
-def _latest_release(access: DatasetAccess, kind: str) -> ReleasePayload | None:
+def _latest_release(access: DatasetAccess, kind: str) -> tuple[Entry, str] | None:
     latest = access.ledger.latest(access.name, kind)
-    stored = None if latest is None else access.ledger.get(access.name, latest.id)
-    return None if stored is None else _release_payload(*stored)
+    return None if latest is None else access.ledger.get(access.name, latest.id)
 
 
 def _release_payload(entry: Entry, text: str) -> ReleasePayload:
@@ -505,7 +507,7 @@ async def stored_quality(access: AccessDep, confidence: ConfidenceQuery = 0.95) 
     """The data quality that you measured last under the present schema, or null. Free."""
 
     def read() -> Response:
-        measured = bought_quality(access.read_only_dataset(), confidence)
+        measured = bought_quality(access.read_only_dataset, confidence)
         budget = access.account.budget(access.name)
         return RecordResponse({"quality": None if measured is None else quality_payload(measured, budget)})
 
@@ -568,11 +570,10 @@ def _contains(entry: Entry, text: str) -> bool:
 # Preparing and explaining are jobs.
 
 explaining = APIRouter(tags=["Explaining"], prefix=PREFIX)
-Planned = PlannedPreparation | PlannedExplanation
-Shown = Literal["shown", "release"]
-_KINDS = {kind.name: kind for kind in (PREPARATION, EXPLANATION)}
-_GOING_ON: Any = {202: {"model": JobPayload, "description": "Not finished yet. Ask for the job again."}}
-_JOB: Any = {**answers(JobPayload, "Ended.", 409, 500, 503), **_GOING_ON}
+PlannedJob = PlannedPreparation | PlannedExplanation
+_JOB_KINDS = {kind.name: kind for kind in (PREPARATION, EXPLANATION)}
+_UNFINISHED: Any = {202: {"model": JobPayload, "description": "Not finished yet. Ask for the job again."}}
+_JOB: Any = {**answers(JobPayload, "Ended.", 409, 500, 503), **_UNFINISHED}
 
 
 @explaining.post("/datasets/{dataset}/prepare/preview", responses=answers(PreviewPayload, "Price.", 409, 503))
@@ -665,7 +666,7 @@ async def jobs(access: AccessDep) -> Any:
     return await access.plan(listed)  # in the planning pool, because requests may be long
 
 
-@explaining.get("/jobs/{job}", responses={**answers(JobPayload, "Ended.", 409, 503), **_GOING_ON})
+@explaining.get("/jobs/{job}", responses={**answers(JobPayload, "Ended.", 409, 503), **_UNFINISHED})
 async def job(
     request: Request,
     server: ServerDep,
@@ -681,7 +682,7 @@ async def job(
     return await _job_response(access, job.id, form)
 
 
-@explaining.delete("/jobs/{job}", responses={**answers(JobPayload, "Ended.", 409, 503), **_GOING_ON})
+@explaining.delete("/jobs/{job}", responses={**answers(JobPayload, "Ended.", 409, 503), **_UNFINISHED})
 async def cancel(request: Request, server: ServerDep, caller: AnyCaller, job: OwnJob) -> Any:
     """Ask a job to stop. If it was already charged, the charge stays."""
     await run_sync(server.jobs.cancel, job.id)
@@ -691,7 +692,7 @@ async def cancel(request: Request, server: ServerDep, caller: AnyCaller, job: Ow
 
 
 async def _start_job(
-    kind: ReleaseKind, access: DatasetAccess, body: Prepare | Explain, wait: float, form: Shown
+    kind: ReleaseKind, access: DatasetAccess, body: Prepare | Explain, wait: float, form: Form
 ) -> Response:
     """Plans and starts a job. A request that the plan refuses never becomes a job."""
     jobs = access.server.jobs
@@ -713,21 +714,21 @@ async def _start_job(
     return await _job_response(access, id, form)
 
 
-def _asked_rho(body: Prepare | Explain, planned: Planned) -> float | None:
+def _asked_rho(body: Prepare | Explain, planned: PlannedJob) -> float | None:
     """The requested price in ρ; None if an explanation is computed from a preparation."""
     if body.epsilon is None:
         return body.rho
     return planned.plan.rho if isinstance(planned, PlannedPreparation) else planned.plan.terms.rho
 
 
-def _plan(kind: ReleaseKind, access: DatasetAccess, body: Prepare | Explain) -> tuple[Planned, Price]:
+def _plan(kind: ReleaseKind, access: DatasetAccess, body: Prepare | Explain) -> tuple[PlannedJob, Price]:
     """The plan and its price. Raises if the request is wrong or too large."""
     with access.dataset.keep_families_if_accepted(access.caller.name):
         planned = kind.plan(access, body)
         return planned, kind.price(planned, access.server.sizes).price
 
 
-def _plan_affordable(kind: ReleaseKind, access: DatasetAccess, body: Prepare | Explain) -> Planned:
+def _plan_affordable(kind: ReleaseKind, access: DatasetAccess, body: Prepare | Explain) -> PlannedJob:
     planned, price = _plan(kind, access, body)
     check_same_plan(body, planned.key)
     if not price.free and price.rho > 0:
@@ -735,24 +736,21 @@ def _plan_affordable(kind: ReleaseKind, access: DatasetAccess, body: Prepare | E
     return planned
 
 
-async def _job_response(access: DatasetAccess, id: str, form: Shown) -> Response:
+async def _job_response(access: DatasetAccess, id: str, form: Form) -> Response:
     """The job's state, and its result from this process's memory or from the stored release."""
     jobs = access.server.jobs
     job = await run_sync(jobs.get, id)
-    local, charge, state, error = jobs.local(id), 0.0, job.state, job.error
-    if local is not None:
-        charge = local.task.charged
-    elif job.entry is not None:
+    local, entry, state, error = jobs.local(id), None, job.state, job.error
+    if job.entry is not None and (local is None or state == "lost"):
         entry = await run_sync(access.account.at_row, access.name, job.entry)
-        charge = 0.0 if entry is None else entry.rho
+    charge = local.task.charged_rho if local is not None else 0.0 if entry is None else entry.rho
     if state == "lost":
-        entry = None if job.entry is None else await run_sync(access.account.at_row, access.name, job.entry)
         release = None if entry is None else await run_sync(access.ledger.get, access.name, entry.id)
         # Its process may have stored the release and ended before it could store the job's state.
         state, error = ("done", None) if release is not None else ("lost", lost().shape)
     result: requests.Payload | None = None
     if state == "done":
-        await run_sync(access.check_data)
+        await run_sync(access.dataset.check_data)
         if local is not None and _has_form(local.result, form):
             result = local.result
         else:
@@ -771,13 +769,13 @@ async def _job_response(access: DatasetAccess, id: str, form: Shown) -> Response
     return RecordResponse(payload, 200 if state in FINISHED else 202)
 
 
-def _has_form(result: Mapping[str, Any] | None, form: Shown) -> bool:
+def _has_form(result: Mapping[str, Any] | None, form: Form) -> bool:
     return result is not None and ("release" in result) == (form == "release")
 
 
-async def _stored_result(access: DatasetAccess, job: Job, charge: float, form: Shown) -> requests.Payload:
+async def _stored_result(access: DatasetAccess, job: Job, charge: float, form: Form) -> requests.Payload:
     """A finished job's result, rebuilt from the stored release. Free."""
-    kind = _KINDS[job.kind]
+    kind = _JOB_KINDS[job.kind]
     body: Prepare | Explain = (Prepare if kind is PREPARATION else Explain).model_validate(job.request)
 
     def work() -> requests.Payload:

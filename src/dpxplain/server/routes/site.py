@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 from html import escape
@@ -25,7 +25,7 @@ from starlette.types import Scope
 from dpxplain import __version__
 from dpxplain.errors import BadRequest, LedgerUnavailable
 from dpxplain.ledger.protocol import Identity
-from dpxplain.server.authenticate import PREFIX, PUBLIC, AnyCaller, Caller, Curator
+from dpxplain.server.authenticate import PREFIX, PUBLIC, AnyCaller, Caller, Curator, note_refusal
 from dpxplain.server.context import Server, ServerDep
 from dpxplain.server.limits import check_rate
 from dpxplain.server.metrics import CONTENT_TYPE, FAILED, OK
@@ -91,7 +91,7 @@ async def sign_in(request: Request, body: SignIn, server: ServerDep) -> Any:
     authenticator, token = server.authenticator, body.token.strip()
     caller = await run_sync(authenticator.bearer, token, limiter=authenticator.threads_for(token))
     if isinstance(caller, Refusal):
-        server.note_refusal(request.scope, caller)
+        note_refusal(request.scope, caller, server.metrics)
         raise caller.problem()
     if authenticator.single_user:
         response = JSONResponse(_me(caller, single_user=True))
@@ -104,7 +104,7 @@ async def sign_in(request: Request, body: SignIn, server: ServerDep) -> Any:
         raise
     except BadRequest:  # the token has ended since it was verified
         refusal = TOKEN if caller.issuer is None else Refusal("expiry")
-        server.note_refusal(request.scope, refusal)
+        note_refusal(request.scope, refusal, server.metrics)
         raise refusal.problem() from None
     response = JSONResponse(_me(caller, single_user=False))
     set_cookie(request, response, server, text)
@@ -346,7 +346,7 @@ def _sketch(document: Document, schema: Mapping[str, Any], depth: int = 0) -> An
         name = schema["$ref"].rsplit("/", 1)[-1]
         return _sketch(document, document["components"]["schemas"][name], depth) if depth < 6 else name
     inner = partial(_sketch, document, depth=depth + 1)
-    if choices := list(_choices(schema)):
+    if choices := [*schema.get("anyOf", ()), *schema.get("oneOf", ())]:
         kinds = [inner(choice) for choice in choices]
         texts = all(isinstance(kind, str) for kind in kinds)
         return " | ".join(kinds) if texts else next(kind for kind in kinds if not isinstance(kind, str))
@@ -357,11 +357,6 @@ def _sketch(document: Document, schema: Mapping[str, Any], depth: int = 0) -> An
     if schema.get("type") == "array":
         return [inner(schema["items"])] if "items" in schema else []
     return schema.get("type", "any")
-
-
-def _choices(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    yield from schema.get("anyOf", ())
-    yield from schema.get("oneOf", ())
 
 
 ROUTERS = (probes, login, page)
