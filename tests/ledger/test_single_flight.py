@@ -64,13 +64,13 @@ def heard(ledger) -> str:
         return str(connection.execute(sa.select(FLIGHTS.c.heard)).scalar_one())
 
 
-def is_heart() -> bool:
+def has_heartbeats() -> bool:
     """Whether this runs in the thread that gives signs of life."""
     return threading.current_thread().name == "dpxplain-single-flight"
 
 
 def wait_until_heart_ends(ledger) -> None:
-    while ledger.flights._heart is not None:
+    while ledger.flights._heartbeat_thread is not None:
         time.sleep(0.01)
 
 
@@ -190,7 +190,7 @@ def test_nothing_is_charged_if_no_thread_can_be_started(pair, monkeypatch):
     assert not there.is_measured("adult", "k")
     assert here.flights._own == {}
     assert here.reserve_once("adult", CHARGE) is not None
-    assert here.flights._heart.is_alive()
+    assert here.flights._heartbeat_thread.is_alive()
 
 
 def test_flight_whose_charge_was_not_committed_is_let_go(pair, monkeypatch):
@@ -215,7 +215,7 @@ def test_heart_beats_on_after_any_error(pair, monkeypatch, caplog):
     failed, updating = threading.Event(), here.store.updating
 
     def fail_once():
-        if failed.is_set() or not is_heart():
+        if failed.is_set() or not has_heartbeats():
             return updating()
         failed.set()
         raise ValueError("what was sent")
@@ -240,7 +240,7 @@ def test_heart_that_stopped_is_started_again_by_the_next_flight(pair, monkeypatc
     hearts, updating = queue.SimpleQueue(), here.store.updating
 
     def stop():
-        if is_heart():
+        if has_heartbeats():
             hearts.put(threading.current_thread())
             raise SystemExit
         return updating()

@@ -65,11 +65,6 @@ class LedgerAddress:
         return str(self.folder / ANCHOR_FILE) if database_address(self.place) is not None else None
 
     @property
-    def anchoring(self) -> dict[str, Any]:
-        """The fields that say where the anchor is, for another ledger under the same configuration."""
-        return {"folder": self.folder, "configured_anchor": self.configured_anchor}
-
-    @property
     def is_unused(self) -> bool:
         """Whether it is the ledger of a workspace that was never used, so that nothing was spent in it."""
         if not self.is_workspace:
@@ -190,7 +185,7 @@ def _with_servers_anchor(address: LedgerAddress, configured: LedgerAddress | Non
         return address
     if server is None or served is None or _identity(served.place) != _identity(address.place):
         return address
-    return replace(address, **server.anchoring)
+    return replace(address, folder=server.folder, configured_anchor=server.configured_anchor)
 
 
 def _identity(place: str) -> object:

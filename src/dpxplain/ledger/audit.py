@@ -21,7 +21,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpxplain.errors import BadRequest, BudgetExhausted, InternalError
-from dpxplain.ledger.protocol import EVERYONE, AuditRecord, AuditReport, damage_explained, exhausted_delta
+from dpxplain.ledger.protocol import (
+    EVERYONE,
+    UNREADABLE,
+    AuditRecord,
+    AuditReport,
+    damage_explained,
+    exhausted_delta,
+)
 from dpxplain.ledger.tables import (
     ACCOUNTS,
     ENTRIES,
@@ -37,6 +44,7 @@ from dpxplain.ledger.tables import (
     UNRELEASED,
     VERSIONS,
     count_entry,
+    matching,
     primary_key,
     unguarded,
     wrong_accounts,
@@ -90,8 +98,6 @@ NAMES = {
 _KEYS = {NAMES[table.name]: primary_key(table).name for table in STATE}
 
 _ROWS_AT_ONCE = 500
-_UNREADABLE = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
-"""Raised by values that the ledger never writes, such as NaN, or bytes in place of text."""
 
 LAST_RECORD = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
 _RECORD_HASH = sa.select(LOG.c.hash).where(LOG.c.id == sa.bindparam("id"))
@@ -284,7 +290,7 @@ def broken_link(row: sa.Row[Any], previous: str) -> list[str]:
     record = {name: getattr(row, name) for name in ("id", "time", "actor", "action", "dataset")}
     try:
         altered = row.hash != chained(row.previous, record | {"details": parsed(row.details)})
-    except _UNREADABLE:
+    except UNREADABLE:
         altered = True
     if altered:
         return [f"Log record {row.id} was altered."]
@@ -303,7 +309,7 @@ def _is_as_written(row: Sequence[Any]) -> bool:
         before = f'{{"action":{canonical(action)},"actor":{canonical(actor)},"dataset":{canonical(dataset)}'
         text = f'{before},"details":{details},"id":{id},"time":{canonical(time)}}}'
         return bool(hash == sha256(previous + text))
-    except _UNREADABLE:
+    except UNREADABLE:
         return False
 
 
@@ -332,7 +338,7 @@ class RecordedTables:
                 image_text = text[len(kind) + 4 : -1] if len(details) == 1 else canonical(values)
                 digests[key] = digest(image_text)
             problems += self._exceeded_limits(row.action, details)
-        except _UNREADABLE:
+        except UNREADABLE:
             problems.append(f"Log record {row.id} cannot be read.")
         return problems
 
@@ -396,7 +402,7 @@ def row_digests(table: sa.Table, rows: Iterable[Sequence[Any]]) -> Iterator[tupl
     for row in rows:
         try:
             yield row[key_index], digest(canonical(image(dict(zip(names, row, strict=True)))))
-        except _UNREADABLE:
+        except UNREADABLE:
             yield row[key_index], None
 
 
@@ -443,24 +449,19 @@ def stream(connection: sa.Connection, statement: sa.Select[Any]) -> Iterator[sa.
 _STILL_FREE = "Earlier answers stay free."
 
 # Statements are built once: SQLAlchemy takes longer to build one than SQLite to run it.
-_DATASET: sa.BindParameter[str] = sa.bindparam("dataset")
-_ANALYST: sa.BindParameter[str] = sa.bindparam("analyst")
-_LATEST_LIMIT = sa.select(LIMITS).where(LIMITS.c.dataset == _DATASET).order_by(LIMITS.c.id.desc()).limit(1)
+_LATEST_LIMIT = sa.select(LIMITS).where(matching(LIMITS, "dataset")).order_by(LIMITS.c.id.desc()).limit(1)
 _LATEST_GRANT = (
-    sa.select(GRANTS)
-    .where(GRANTS.c.dataset == _DATASET, GRANTS.c.analyst == _ANALYST)
-    .order_by(GRANTS.c.id.desc())
-    .limit(1)
+    sa.select(GRANTS).where(matching(GRANTS, "dataset", "analyst")).order_by(GRANTS.c.id.desc()).limit(1)
 )
 _LAST_TOTAL = (
     sa.select(ENTRIES.c.total_units)
-    .where(ENTRIES.c.dataset == _DATASET)
+    .where(matching(ENTRIES, "dataset"))
     .order_by(ENTRIES.c.id.desc())
     .limit(1)
 )
 _LAST_OWN_TOTAL = (
     sa.select(ENTRIES.c.own_units)
-    .where(ENTRIES.c.dataset == _DATASET, ENTRIES.c.analyst == _ANALYST)
+    .where(matching(ENTRIES, "dataset", "analyst"))
     .order_by(ENTRIES.c.id.desc())
     .limit(1)
 )
@@ -470,39 +471,32 @@ def _analysts_statement(table: sa.Table) -> sa.Select[Any]:
     """The distinct analysts of a table, each found by one step in its index by analyst."""
 
     def first_after(name: Any) -> sa.ScalarSelect[str]:
-        later = sa.select(sa.func.min(table.c.analyst)).where(
-            table.c.dataset == _DATASET, table.c.analyst > name
-        )
-        return later.scalar_subquery()
+        later = (matching(table, "dataset"), table.c.analyst > name)
+        return sa.select(sa.func.min(table.c.analyst)).where(*later).scalar_subquery()
 
     names = sa.select(first_after("").label("name")).cte("names", recursive=True)
     names = names.union_all(sa.select(first_after(names.c.name)).where(names.c.name.is_not(None)))
     return sa.select(names.c.name).where(names.c.name.is_not(None))
 
 
-_DISCOVERY, _LOSS = "discover", "loss"
+DISCOVERY, LOSS = "discover", "loss"
+"""Kinds of entries that spend δ."""
 _DELTA_CHARGES = sa.select(ENTRIES.c.id, ENTRIES.c.kind, ENTRIES.c.request).where(
-    ENTRIES.c.dataset == _DATASET, ENTRIES.c.kind.in_((_DISCOVERY, _LOSS))
+    matching(ENTRIES, "dataset"), ENTRIES.c.kind.in_((DISCOVERY, LOSS))
 )
-_LARGEST_DELTA = sa.select(sa.func.max(LIMITS.c.delta)).where(LIMITS.c.dataset == _DATASET)
+_LARGEST_DELTA = sa.select(sa.func.max(LIMITS.c.delta)).where(matching(LIMITS, "dataset"))
 _ANALYSTS = [_analysts_statement(table) for table in (ENTRIES, GRANTS)]
-
-
-def _gaussian(analyst: sa.ColumnElement[str] | str) -> sa.ScalarSelect[int]:
-    of_account = sa.select(ACCOUNTS.c.gaussian_units).where(
-        ACCOUNTS.c.dataset == _DATASET, ACCOUNTS.c.analyst == analyst
-    )
-    return of_account.scalar_subquery()
 
 
 def _standing_statement() -> sa.Select[Any]:
     limit, grant = _LATEST_LIMIT.subquery(), _LATEST_GRANT.subquery()
+    gaussian = sa.select(ACCOUNTS.c.gaussian_units).where(matching(ACCOUNTS, "dataset"))
     return sa.select(
         *(limit.c.declared_units, limit.c.top_up_units, limit.c.delta, grant.c.limit_units, grant.c.expires),
         _LAST_TOTAL.scalar_subquery().label("spent"),
         _LAST_OWN_TOTAL.scalar_subquery().label("own_spent"),
-        _gaussian(EVERYONE).label("gaussian"),
-        _gaussian(_ANALYST).label("own_gaussian"),
+        gaussian.where(ACCOUNTS.c.analyst == EVERYONE).scalar_subquery().label("gaussian"),
+        gaussian.where(matching(ACCOUNTS, "analyst")).scalar_subquery().label("own_gaussian"),
         _DELTA_CHARGES.exists().label("has_discoveries"),
     ).select_from(limit.outerjoin(grant, sa.true()))
 
@@ -596,7 +590,7 @@ def spent_delta(
     lost records.
     """
     charges = connection.execute(_DELTA_CHARGES, {"dataset": dataset}).all()
-    if any(charge.kind == _LOSS for charge in charges):
+    if any(charge.kind == LOSS for charge in charges):
         return math.inf
     requests = [json.loads(charge.request or "{}") for charge in charges if charge.id != besides]
     if any(type(request.get("delta")) is not float for request in requests):
@@ -681,7 +675,7 @@ def add_notice(
     return {ENTRIES: entry, RELEASES: release}
 
 
-def in_words(action: str, units: int, reason: str) -> str:
+def notice_text(action: str, units: int, reason: str) -> str:
     """A notice's description. Everyone who sees the notice also sees the reason."""
     return f"{action} rho {rho_text(units)}: {reason}" if reason else f"{action} rho {rho_text(units)}"
 

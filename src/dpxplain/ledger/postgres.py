@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from dpxplain.errors import LedgerUnavailable, SourceError
 from dpxplain.ledger import FORMAT
 from dpxplain.ledger.address import missing_ledger
-from dpxplain.ledger.store import Store, create_all, full_disk, migrate, seconds_or_default, utc_now
+from dpxplain.ledger.store import BUSY_SECONDS, Store, create_all, full_disk, migrate
 from dpxplain.ledger.tables import APPEND_ONLY
 
 try:
@@ -75,9 +75,8 @@ _LOCK_TURNSTILE = sa.select(_TURNSTILE.c.id).with_for_update()
 class PostgresStore(Store):
     """Transactions on the database at a `postgresql://user:password@host/database` address."""
 
-    def __init__(self, address: str, *, create: bool = True, busy_seconds: float | None = None) -> None:
-        seconds = seconds_or_default(busy_seconds)
-        parameters = _parameters(address, seconds)
+    def __init__(self, address: str, *, create: bool = True, busy_seconds: float = BUSY_SECONDS) -> None:
+        parameters = _parameters(address, busy_seconds)
         # The name shows host and database only: an address may carry a password in several places.
         host, database = parameters.get("host") or "localhost", parameters.get("dbname") or ""
         engine = sa.create_engine(
@@ -85,12 +84,14 @@ class PostgresStore(Store):
             creator=partial(_connect, parameters),
             pool_size=CONNECTIONS,
             max_overflow=0,
-            pool_timeout=seconds,
+            pool_timeout=busy_seconds,
             pool_pre_ping=True,
             hide_parameters=True,
         )
         super().__init__(
-            f"The ledger in the PostgreSQL database {database!r} at {host!r}", engine, busy_seconds=seconds
+            f"The ledger in the PostgreSQL database {database!r} at {host!r}",
+            engine,
+            busy_seconds=busy_seconds,
         )
         self._snapshots = engine.execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
@@ -203,9 +204,9 @@ class PostgresStore(Store):
 
     def _clock_skew(self) -> timedelta:
         with self.single_read() as connection:
-            before = utc_now()
+            before = datetime.now(UTC)
             there: datetime = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
-            after = utc_now()
+            after = datetime.now(UTC)
         return before + (after - before) / 2 - there
 
     def _create(self, connection: sa.Connection) -> None:

@@ -274,8 +274,8 @@ class Job:
     """The time of its process's last heartbeat."""
 
 
-# Raised when a stored text, time or JSON cannot be read because its characters were changed.
-_UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, IndexError)
+UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
+"""Raised by a stored text, time or JSON that the ledger cannot have written, such as NaN or bytes."""
 
 
 def exhausted_delta(declared: float) -> BadRequest:
@@ -302,7 +302,7 @@ def damage_explained(name: str = "The ledger") -> Iterator[None]:
     """Context manager or decorator for code that reads stored rows. Reports an unreadable row as damage."""
     try:
         yield
-    except _UNREADABLE:
+    except UNREADABLE:
         raise damaged(name) from None  # not chained, because the original message may quote the row
 
 

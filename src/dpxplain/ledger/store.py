@@ -17,7 +17,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,14 +39,9 @@ from dpxplain.ledger.tables import ENTRIES, METADATA, create_refusal, create_tri
 BUSY_SECONDS = 60.0
 """How long a command waits for other writers before it gives up; a server's requests wait less."""
 
-
 LARGEST_SKEW, NOTABLE_SKEW = timedelta(seconds=30), timedelta(seconds=5)
 """Differences between this machine's clock and the database's that block charges, or cause a warning."""
-LOG = logging.getLogger("dpxplain.ledger")
-
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)
+LOGGER = logging.getLogger("dpxplain.ledger")
 
 
 def _in_sentence(name: str) -> str:
@@ -60,10 +55,6 @@ def full_disk(name: str) -> LedgerUnavailable:
         remedy="Free some space on that disk. New queries are blocked until then.",
         kind="disk",
     )
-
-
-def seconds_or_default(busy_seconds: float | None) -> float:
-    return BUSY_SECONDS if busy_seconds is None else busy_seconds
 
 
 class Observer(Protocol):
@@ -171,7 +162,7 @@ class Store(ABC):
         if abs(self._skew) > LARGEST_SKEW:
             raise self._wrong_clock()
         if abs(self._skew) > NOTABLE_SKEW and not NOTABLE_SKEW < abs(before) <= LARGEST_SKEW:
-            LOG.warning("%s Synchronise both clocks with the same source.", self._skew_sentence)
+            LOGGER.warning("%s Synchronise both clocks with the same source.", self._skew_sentence)
 
     def _clock_skew(self) -> timedelta:
         """How far this machine's clock is ahead of the database's; zero if both use the same clock."""
@@ -319,7 +310,7 @@ def migrate(store: Store) -> None:
         store.set_version(connection, FORMAT)
     if first != FORMAT:
         store.is_upgraded = True
-        LOG.warning(
+        LOGGER.warning(
             "%s was upgraded from format %d to format %d, which older versions of DPXPlain cannot read. The "
             "audit log records the upgrade.",
             *(store.name, first, FORMAT),
@@ -363,11 +354,11 @@ APPLICATION_ID = int.from_bytes(b"DPXP")  # tells our files from other people's 
 class SQLiteStore(Store):
     """Transactions on the file at `path`; None keeps the ledger in this process's memory."""
 
-    def __init__(self, path: Path | None, *, create: bool = True, busy_seconds: float | None = None) -> None:
+    def __init__(self, path: Path | None, *, create: bool = True, busy_seconds: float = BUSY_SECONDS) -> None:
         self._path = None if path is None else path.absolute()
         self._file = None if path is None else f"{path.absolute().as_uri()}?mode=rw"
         self.name = "The ledger in memory" if path is None else f"The ledger {str(path)!r}"
-        self.busy_seconds = seconds_or_default(busy_seconds)
+        self.busy_seconds = busy_seconds
         is_new = path is None
         with self.errors_explained():
             if path is None or self._file is None:
