@@ -92,10 +92,7 @@ _ROW_ID = attrgetter("id")
 _IS_RELEASED = RELEASES.c.entry.is_not(None).label("released")
 _SHARES = (
     sa.select(SHARES.c.owner, SHARES.c.reader, SHARES.c.shared)
-    .where(
-        matching(SHARES, "dataset"),
-        SHARES.c.reader.in_(sa.bindparam("readers", expanding=True)),
-    )
+    .where(matching(SHARES, "dataset"), SHARES.c.reader.in_(sa.bindparam("readers", expanding=True)))
     .order_by(SHARES.c.id)
 )
 
@@ -109,7 +106,6 @@ class _Statements(NamedTuple):
     preparations: sa.Select[Any]
 
 
-# Statements are built once: SQLAlchemy takes longer to build one than SQLite to run it.
 _ENTRIES = sa.select(ENTRIES, _IS_RELEASED)
 _AT_ROW = _ENTRIES.outerjoin(RELEASES).where(_OF_DATASET, ENTRIES.c.id == sa.bindparam("number"))
 _WITHOUT_NUMBER = _AT_ROW.where(ENTRIES.c.number.is_(None))
@@ -441,7 +437,10 @@ class Account(VisibleEntries):
     def _kept_charge(
         self, connection: sa.Connection, dataset: str, charge: Charge, flight: sa.Row[Any] | None
     ) -> Entry | None:
-        """The entry of an identical charge, if it was never released and no process is measuring it."""
+        """The entry of an identical charge, if it was never released and no process is measuring it.
+
+        Identical includes the description: if the request's words have changed, it is charged anew.
+        """
         id = self.flights.kept_charge(connection, self._request(dataset, charge.key), flight)
         if id is None:
             return None
@@ -651,7 +650,6 @@ class SQLDataVersions:
             return [_version_of(row) for row in connection.execute(_ALL_VERSIONS, {"dataset": dataset})]
 
     def open(self, dataset: str, version: str, digest: ContentDigest, by: str = "") -> DataVersion:
-        """The version. Opens it with these data unless it is open already."""
         with self._store.recording() as connection:
             opened = _find_version(connection, dataset, version)
             return opened or _open_version(connection, dataset, version, digest, by)
@@ -666,13 +664,11 @@ class SQLDataVersions:
         return {version: rho_of_units(int(units)) for version, units in rows}
 
     def recognises(self, version: DataVersion, state: str) -> bool:
-        """Whether files in this state were read in full before and were the version's data."""
         wanted = {"version": version.id, "state": version.keyed_state(state)}
         with self._store.single_read() as connection:
             return connection.execute(_KNOWN_STATE, wanted).first() is not None
 
     def remember(self, version: DataVersion, state: str) -> None:
-        """Stores the state, so that files in this state are recognised as the version's data."""
         if not self.recognises(version, state):
             with self._store.updating() as connection:
                 row = {"version": version.id, "state": version.keyed_state(state)}

@@ -28,7 +28,7 @@ import sqlalchemy as sa
 
 from dpxplain.errors import BadRequest
 from dpxplain.ledger import audit
-from dpxplain.ledger.anchor_guard import sync_folder
+from dpxplain.ledger.anchor_guard import create_synced, sync_folder
 from dpxplain.ledger.audit import rho_text
 from dpxplain.ledger.protocol import UNREADABLE, AuditReport
 from dpxplain.ledger.tables import ENTRIES, LIMITS, LOG, RELEASES, STATE, primary_key
@@ -157,10 +157,7 @@ def write_anchor(file: Path, anchor: Anchor, key: bytes) -> None:
         )
     draft = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
     try:
-        with draft.open("w", encoding="utf-8") as stream:
-            stream.write(anchor.signed(key))
-            stream.flush()
-            os.fsync(stream.fileno())
+        create_synced(draft, anchor.signed(key).encode(), mode=0o666)
         draft.replace(file)
         sync_folder(file.absolute().parent)
     except OSError:
@@ -186,23 +183,14 @@ def read_key(file: Path) -> bytes:
 
 def make_key(file: Path) -> None:
     """Creates a random key that only its owner can read, unless the file exists."""
-    unwritable = BadRequest(f"{str(file)!r} cannot be written.", remedy="Choose another place.")
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        create_synced(file, f"{secrets.token_hex(_KEY_BYTES)}\n".encode())
+        sync_folder(file.absolute().parent)
     except FileExistsError:
         return
     except OSError:
-        raise unwritable from None
-    try:
-        with os.fdopen(descriptor, "w", encoding="ascii") as stream:
-            stream.write(secrets.token_hex(_KEY_BYTES) + "\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        sync_folder(file.absolute().parent)
-    except OSError:
-        file.unlink(missing_ok=True)  # a partly written key would be refused as damaged
-        raise unwritable from None
+        raise BadRequest(f"{str(file)!r} cannot be written.", remedy="Choose another place.") from None
 
 
 def _signature(content: Any, key: bytes) -> str:

@@ -45,6 +45,19 @@ def sync_folder(folder: Path) -> None:
         sync_file(folder)
 
 
+def create_synced(file: Path, content: bytes, *, mode: int = 0o600) -> None:
+    """Creates the file, synced to disk. Raises FileExistsError if it exists; leaves no partial file."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with open(descriptor, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except BaseException:
+        file.unlink(missing_ok=True)
+        raise
+
+
 # -- Anchor file -------------------------------------------------------------------------------------------
 #
 # The file is outside of the ledger. After each charge it gets the log's last record and the amounts spent.
@@ -265,10 +278,7 @@ class AnchorFile:
         text = _encoded({"format": _FORMAT, "id": id}) + _encoded(summary)
         draft = self.path.with_name(f".{self.path.name}.{id}")
         try:
-            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
-                stream.write(text)
-                stream.flush()
-                os.fsync(stream.fileno())
+            create_synced(draft, text)
             if is_new:
                 _link(draft, self.path)
             else:

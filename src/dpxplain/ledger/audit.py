@@ -448,7 +448,6 @@ def stream(connection: sa.Connection, statement: sa.Select[Any]) -> Iterator[sa.
 
 _STILL_FREE = "Earlier answers stay free."
 
-# Statements are built once: SQLAlchemy takes longer to build one than SQLite to run it.
 _LATEST_LIMIT = sa.select(LIMITS).where(matching(LIMITS, "dataset")).order_by(LIMITS.c.id.desc()).limit(1)
 _LATEST_GRANT = (
     sa.select(GRANTS).where(matching(GRANTS, "dataset", "analyst")).order_by(GRANTS.c.id.desc()).limit(1)

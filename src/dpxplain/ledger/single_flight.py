@@ -394,7 +394,9 @@ class Flights:
             self._changed.wait_for(lambda: not self._has_reports, SECONDS_BETWEEN_HEARTBEATS)
             if self._has_reports and self._store.is_open:
                 return True
-            self._heartbeat_thread = None  # under the same lock, so that a flight that begins now starts another
+            self._heartbeat_thread = (
+                None  # under the same lock, so that a flight that begins now starts another
+            )
             return False
 
 
@@ -440,7 +442,6 @@ def _is_alive(heard: str) -> bool:
 #
 # Failed charges are counted for each analyst, until the curator forgives them.
 
-# Statements are built once: SQLAlchemy takes longer to build one than SQLite to run it.
 _UNRELEASED_OF_DATASET = (
     sa.select(UNRELEASED.c.entry.label("id"), FLIGHTS.c.heard, FLIGHTS.c.process)
     .outerjoin(FLIGHTS, FLIGHTS.c.entry == UNRELEASED.c.entry)

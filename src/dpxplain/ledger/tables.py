@@ -53,7 +53,10 @@ def _partial(name: str, condition: str, *columns: str) -> sa.Index:
 
 
 def matching(table: sa.Table, *columns: str) -> sa.ColumnElement[bool]:
-    """The rows in which these columns equal the statement's parameters of the same names."""
+    """The rows in which these columns equal the statement's parameters of the same names.
+
+    Statements with parameters are built once: SQLAlchemy takes longer to build one than SQLite to run it.
+    """
     return sa.and_(*(table.c[name] == sa.bindparam(name) for name in columns))
 
 

@@ -78,12 +78,12 @@ def possible_groups(query: Query, schema: Schema) -> BoolArray | None:
     if query.where is None or not query.group_by:
         return None
     shape = tuple(len(schema.domain(name)) for name in query.group_by)
-    may_hold, _ = _Outcomes(query.group_by, schema).of(query.where)
+    may_hold, _ = _WhereOutcomes(query.group_by, schema).of(query.where)
     return None if may_hold.all() else np.broadcast_to(may_hold, shape).reshape(-1)
 
 
 @dataclass(frozen=True)
-class _Outcomes:
+class _WhereOutcomes:
     """Whether conditions may be true and may be false, as arrays with one axis per group-by column."""
 
     columns: tuple[str, ...]

@@ -89,7 +89,7 @@ class AnswerRelease:
         return json.dumps(self.to_raw())
 
     def to_raw(self) -> dict[str, Any]:
-        raw = vars(self) | {name: _stored(getattr(self, name)) for name in _VECTORS}
+        raw = vars(self) | {name: _vector_to_json(getattr(self, name)) for name in _VECTORS}
         optional = (
             *("count_noise", "sum_noise", "noisy_squares", "squares_scale", "squares_noise"),
             *("noisy_bins", "bins_scale", "bin_edges"),
@@ -102,8 +102,8 @@ class AnswerRelease:
 
     @classmethod
     def from_raw(cls, raw: dict[str, Any]) -> AnswerRelease:
-        read: dict[str, Any] = {name: _numbers(raw[name]) for name in _VECTORS if name in raw}
-        read |= {name: _noise(raw[name]) for name in _NOISES if name in raw}
+        read: dict[str, Any] = {name: _vector_from_json(raw[name]) for name in _VECTORS if name in raw}
+        read |= {name: _noise_from_json(raw[name]) for name in _NOISES if name in raw}
         return cls(**(raw | read))
 
 
@@ -111,15 +111,15 @@ _VECTORS = ("noisy_count", "noisy_sum", "noisy_squares", "noisy_bins", "bin_edge
 _NOISES = ("count_noise", "sum_noise", "squares_noise")
 
 
-def _noise(stored: list[list[Any]]) -> Noise:
+def _noise_from_json(stored: list[list[Any]]) -> Noise:
     return tuple((str(name), float(loading)) for name, loading in stored)
 
 
-def _stored(numbers: tuple[float, ...] | None) -> tuple[float, ...] | str | None:
+def _vector_to_json(numbers: tuple[float, ...] | None) -> tuple[float, ...] | str | None:
     return numbers if numbers is None or len(numbers) < _LONG else _pack(np.array(numbers))
 
 
-def _numbers(stored: list[float] | str | None) -> tuple[float, ...] | None:
+def _vector_from_json(stored: list[float] | str | None) -> tuple[float, ...] | None:
     if stored is None:
         return None
     return tuple(_unpack(stored).tolist() if isinstance(stored, str) else stored)
@@ -228,22 +228,13 @@ def _plain_line(line: ReleasedLine) -> dict[str, Any]:
 
 def _pack_lines(lines: Sequence[ReleasedLine]) -> str:
     """Ten numbers per line, column by column; the first says whether the gap without the rows is known."""
-    untold = (0.0, 0.0, 0.0)
-    rows = [
-        (
-            line.gap_without_interval is not None,
-            line.predicate,
-            line.influence,
-            *line.influence_interval,
-            *line.rank,
-            *(
-                untold
-                if line.gap_without_interval is None
-                else (line.gap_without, *line.gap_without_interval)
-            ),
-        )
-        for line in lines
-    ]
+    rows = []
+    for line in lines:
+        numbers = (line.predicate, line.influence, *line.influence_interval, *line.rank)
+        if line.gap_without_interval is None:
+            rows.append((False, *numbers, 0.0, 0.0, 0.0))
+        else:
+            rows.append((True, *numbers, line.gap_without, *line.gap_without_interval))
     return _pack(np.array(rows, dtype=np.float64).T.ravel())
 
 
@@ -313,17 +304,8 @@ class PreparedRelease:
         )
 
     def to_json(self) -> str:
-        return json.dumps(
-            {
-                "rho": self.rho,
-                "cells": self.cells,
-                "noisy_count": _pack(self.noisy_count),
-                "count_scale": self.count_scale,
-                "noisy_total": None if self.noisy_total is None else _pack(self.noisy_total),
-                "total_scale": self.total_scale,
-                "private": self.private,
-            }
-        )
+        noisy_total = None if self.noisy_total is None else _pack(self.noisy_total)
+        return json.dumps(vars(self) | {"noisy_count": _pack(self.noisy_count), "noisy_total": noisy_total})
 
     @classmethod
     def from_json(cls, text: str) -> PreparedRelease:

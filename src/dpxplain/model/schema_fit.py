@@ -41,9 +41,12 @@ class Partition:
 def partitions(schema: Schema, discovered: Sequence[str] = ()) -> tuple[Partition, ...]:
     """The partitions of each declared column, then of the discovered columns that are counted too.
 
-    A column with edges and bounds is counted by both. Derived columns are not counted, because they are
-    computed from declared values only. A request names the discovered columns, because the schema may gain
-    them at any time. NULL is counted separately, whether or not it is declared (`declares_null`).
+    A column with edges and bounds is counted by both. A request names the discovered columns, because the
+    schema may gain them at any time. NULL is counted separately, whether or not it is declared
+    (`declares_null`).
+
+    Derived columns are not counted: their inferred values always fit. Where the curator declares narrower
+    ones beside the expression, the quality does not show how many rows are capped or left out.
     """
     parts = []
     declared = (name for name in schema.columns if name not in schema.unknown)

@@ -46,11 +46,12 @@ from dpxplain.model.expression import (
     SpanUnit,
     Target,
     Unit,
+    Value,
     aggregates_of,
     columns_of,
     sql_of,
 )
-from dpxplain.model.query import Aggregate, And, Comparison, Filter, IsNull, Literal_, Membership, Not, Or
+from dpxplain.model.query import Aggregate, And, Comparison, Filter, IsNull, Membership, Not, Or
 from dpxplain.model.schema import Columns, Privacy, Schema, Table
 from dpxplain.model.value_domain import SPANS, like_matcher
 from dpxplain.sql.admit import Scope, admit, is_literal, is_number, listing, matching, number
@@ -423,7 +424,7 @@ def none_of(part: Filter) -> Filter:
     return part.part if isinstance(part, Not) else Not(part)
 
 
-def one_of(column: str, values: Iterable[Literal_]) -> Filter:
+def one_of(column: str, values: Iterable[Value]) -> Filter:
     """IN, with its values sorted and without repeats."""
     distinct = sorted(set(values))  # all values of a column have one kind, so they can be sorted
     return Comparison(column, "=", distinct[0]) if len(distinct) == 1 else Membership(column, tuple(distinct))

@@ -16,7 +16,7 @@ from typing import TypeVar
 from sqlglot import exp
 
 from dpxplain.model.column import as_number, comparable
-from dpxplain.model.expression import COMPARE
+from dpxplain.model.expression import COMPARE, Value
 from dpxplain.model.groups import cell_number, cell_starts
 from dpxplain.model.query import (
     CONDENSED,
@@ -29,7 +29,6 @@ from dpxplain.model.query import (
     Filter,
     Histogram,
     IsNull,
-    Literal_,
     Membership,
     Not,
     Or,
@@ -377,7 +376,7 @@ class _Conditions:
             return exp.paren(code.is_(exp.null()))
         return exp.paren(exp.EQ(this=code, expression=exp.Literal.number(domain.index(None) + 1)))
 
-    def _compare(self, name: str, operator: str, value: Literal_) -> exp.Condition:
+    def _compare(self, name: str, operator: str, value: Value) -> exp.Condition:
         column = self.schema.column(name)
         if column.is_numeric and column.is_summable:
             return self._compare_units(name, operator, value)
@@ -396,7 +395,7 @@ class _Conditions:
         tests = [exp.EQ(this=code.copy(), expression=self._bind(domain.index(v) + 1)) for v in matching]
         return exp.or_(*tests) if tests else exp.NEQ(this=code, expression=code.copy())
 
-    def _compare_units(self, name: str, operator: str, value: Literal_) -> exp.Condition:
+    def _compare_units(self, name: str, operator: str, value: Value) -> exp.Condition:
         """Compares fixed-point units with an exact threshold, so that no rounding is involved."""
         units = exp.column(units_column(self.schema, name))
         exact = Fraction(str(value)) / self.schema.column(name).grid.step
