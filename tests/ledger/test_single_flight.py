@@ -343,7 +343,7 @@ def test_requests_of_one_killed_process_count_once_and_are_taken_over(pair, addr
             process.send_signal(signal.SIGKILL)
     monkeypatch.setattr(single_flight, "SILENCE", timedelta(0))
     assert here.failures.counted("adult", "ann") == {Ending.DIED: 1}  # before anybody has recorded it
-    here.failures.find_interrupted()
+    here.flights.record_deaths()
     assert [record.action for record in here.audit()].count("interrupted") == 3
     assert here.failures.counted("adult", "ann") == {Ending.DIED: 1}
     ann = here.account("ann", default_limit=1.0)
@@ -424,7 +424,7 @@ def test_process_that_was_silent_during_an_outage_corrects_that_it_died(pair, mo
     monkeypatch.setattr(here.store, "writing", away)
     ann.abandon(entry.row, Ending.LEDGER_LOST)
     make_silent(there)
-    there.failures.find_interrupted()
+    there.flights.record_deaths()
     assert there.failures.counted("adult", "ann") == {Ending.DIED: 1}
     monkeypatch.setattr(here.store, "writing", writing)
     wait_until_heart_ends(here)
@@ -485,7 +485,7 @@ def test_an_ending_that_is_reported_after_a_restore_does_not_keep_the_charge(pai
     here, there = pair
     entry = here.reserve_once("adult", CHARGE)
     make_silent(there)
-    there.failures.find_interrupted()
+    there.flights.record_deaths()
     there.recovery.backup(tmp_path / "backup.sqlite")
     there.release(there.reserve_once("adult", CHARGE).row, "{}")
     restored(there, tmp_path / "backup.sqlite", by="carol")

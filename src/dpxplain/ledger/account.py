@@ -174,7 +174,7 @@ class VisibleEntries:
     def find(self, dataset: str, key: str) -> tuple[Entry, str] | None:
         rows = self._rows(dataset, lambda statements: statements.by_key, key=key)
         row = min(rows, key=_ROW_ID, default=None)
-        return None if row is None else (self._entry(row), row.payload)
+        return None if row is None else (self._entry(row._mapping), row.payload)
 
     def get(self, dataset: str, entry: EntryId) -> tuple[Entry, str] | None:
         with self.store.reading() as connection:
@@ -182,19 +182,19 @@ class VisibleEntries:
             if row is None:  # a hidden release is not read either, because the time would reveal it
                 return None
             payload = connection.execute(_PAYLOAD, {"of_entry": row.id}).scalar_one_or_none()
-        return None if payload is None else (self._entry(row), payload)
+        return None if payload is None else (self._entry(row._mapping), payload)
 
     def entry(self, dataset: str, id: EntryId) -> Entry | None:
         with self.store.reading() as connection:
             row = self._numbered(connection, dataset, id)
-        return None if row is None else self._entry(row)
+        return None if row is None else self._entry(row._mapping)
 
     def at_row(self, dataset: str, row: int) -> Entry | None:
         """The entry in this row, as a job or a flight names it."""
         with self.store.reading() as connection:
             stored = connection.execute(_AT_ROW, {"dataset": dataset, "number": row}).one_or_none()
             stored = self._if_visible(connection, dataset, stored)
-        return None if stored is None else self._entry(stored)
+        return None if stored is None else self._entry(stored._mapping)
 
     def _numbered(self, connection: sa.Connection, dataset: str, id: EntryId) -> sa.Row[Any] | None:
         """The row of an entry of the analyst, or of the owner whom the number names.
@@ -214,7 +214,7 @@ class VisibleEntries:
     def _if_visible(
         self, connection: sa.Connection, dataset: str, row: sa.Row[Any] | None
     ) -> sa.Row[Any] | None:
-        if row is None or self._sees_all or row.analyst == self._analyst or _is_notice(row):
+        if row is None or self._sees_all or row.analyst == self._analyst or _is_notice(row._mapping):
             return row
         return row if row.analyst in self._owners(connection, dataset) else None
 
@@ -231,11 +231,11 @@ class VisibleEntries:
             if not rows:
                 known_limit(connection, dataset)
         row = max(rows, key=_ROW_ID, default=None)
-        return None if row is None else self._entry(row)
+        return None if row is None else self._entry(row._mapping)
 
     def preparations(self, dataset: str, subject: str) -> list[Entry]:
         rows = self._rows(dataset, lambda statements: statements.preparations, subject=subject)
-        return [self._entry(row) for row in sorted(rows, key=_ROW_ID)]
+        return [self._entry(row._mapping) for row in sorted(rows, key=_ROW_ID)]
 
     def history_page(
         self, dataset: str, before: EntryId | None = None, limit: int = LARGEST_PAGE
@@ -259,7 +259,7 @@ class VisibleEntries:
         page = rows[:count]
         entries = []
         for row in page:
-            entries.append(self._entry(row, spent))
+            entries.append(self._entry(row._mapping, spent))
             spent -= row.charge_units
         return HistoryPage(entries[::-1], entries[-1].id if len(rows) > count else None)
 
@@ -309,25 +309,26 @@ class VisibleEntries:
         return sorted({self._analyst} | {owner for (owner, _), shared in newest.items() if shared})
 
     @damage_explained()
-    def _entry(self, row: sa.Row[Any], total_units: int = 0) -> Entry:
-        is_own = row.analyst == self._analyst
-        id: EntryId = row.id if row.number is None else row.number
-        if row.number is not None and (_is_notice(row) or not is_own):
-            id = written_id(row.number, NOTICE_OWNER if _is_notice(row) else row.analyst)
-        request = None if row.request is None else json.loads(row.request)
+    def _entry(self, row: Mapping[str, Any], total_units: int = 0) -> Entry:
+        """The entry in a row. A row that was just written does not say whether it is released."""
+        is_own = row["analyst"] == self._analyst
+        id: EntryId = row["id"] if row["number"] is None else row["number"]
+        if row["number"] is not None and (_is_notice(row) or not is_own):
+            id = written_id(row["number"], NOTICE_OWNER if _is_notice(row) else row["analyst"])
+        request = None if row["request"] is None else json.loads(row["request"])
         return Entry(
             id=id,
-            row=row.id,
-            time=datetime.fromisoformat(row.time),
-            kind=row.kind,
-            description=row.description,
-            rho=rho_of_units(row.charge_units),
-            spends=tuple(map(Spend.from_row, json.loads(row.spends))),
-            state="released" if row.released else "reserved",
-            key=row.key,
-            analyst=row.analyst,
-            request=request if is_own else _with_owner(request, row.analyst),
-            version=row.version,
+            row=row["id"],
+            time=datetime.fromisoformat(row["time"]),
+            kind=row["kind"],
+            description=row["description"],
+            rho=rho_of_units(row["charge_units"]),
+            spends=tuple(map(Spend.from_row, json.loads(row["spends"]))),
+            state="released" if row.get("released") else "reserved",
+            key=row["key"],
+            analyst=row["analyst"],
+            request=request if is_own else _with_owner(request, row["analyst"]),
+            version=row["version"],
             total_rho=rho_of_units(total_units),
         )
 
@@ -339,8 +340,8 @@ def _with_owner(request: Any, owner: str) -> Any:
     return request
 
 
-def _is_notice(row: sa.Row[Any]) -> bool:
-    return bool(row.analyst == "" and row.charge_units == 0)
+def _is_notice(row: Mapping[str, Any]) -> bool:
+    return bool(row["analyst"] == "" and row["charge_units"] == 0)
 
 
 # -- Account -----------------------------------------------------------------------------------------------
@@ -441,7 +442,7 @@ class Account(VisibleEntries):
 
         Identical includes the description: if the request's words have changed, it is charged anew.
         """
-        id = self.flights.kept_charge(connection, self._request(dataset, charge.key), flight)
+        id = self.flights.kept_entry(connection, self._request(dataset, charge.key), flight)
         if id is None:
             return None
         stored = connection.execute(sa.select(ENTRIES).where(ENTRIES.c.id == id)).mappings().one()
@@ -451,7 +452,7 @@ class Account(VisibleEntries):
             _check_undiscovered(connection, dataset, charge.key, besides=id)
         if charge.data is not None:
             check_or_open(connection, dataset, charge.data, self._analyst)
-        return self._charged_entry(charge, dict(stored))
+        return self._entry(stored)
 
     def is_measured(self, dataset: str, key: str) -> bool:
         return self.flights.is_measured(self._request(dataset, key))
@@ -484,7 +485,7 @@ class Account(VisibleEntries):
         audit.append_change(connection, self._analyst, audit.RESERVED, dataset, {ENTRIES: line}, time)
         unreleased = {"entry": line["id"], "dataset": dataset, "analyst": self._analyst}
         connection.execute(_ADD_UNRELEASED, unreleased)
-        return self._charged_entry(charge, line)
+        return self._entry(line)
 
     def _row(self, dataset: str, charge: Charge) -> dict[str, Any]:
         """The columns of an entry that its charge determines: all but its time, number and totals."""
@@ -501,22 +502,6 @@ class Account(VisibleEntries):
             "version": None if charge.data is None else charge.data.version,
             "declarations": charge.declarations,
         }
-
-    def _charged_entry(self, charge: Charge, row: Mapping[str, Any]) -> Entry:
-        return Entry(
-            id=row["id"] if row["number"] is None else row["number"],
-            row=row["id"],
-            time=datetime.fromisoformat(row["time"]),
-            kind=charge.kind,
-            description=charge.request.words,
-            rho=rho_of_units(charge_units(charge.rho, charge.spends)),
-            spends=charge.spends,
-            state="reserved",
-            key=charge.key,
-            analyst=self._analyst,
-            request=charge.request.body,
-            version=None if charge.data is None else charge.data.version,
-        )
 
     def check_affordable(self, dataset: str, rho: float, key: str) -> None:
         """Raises the budget error that reserving this request would raise now. Charges nothing."""
@@ -560,7 +545,8 @@ class Account(VisibleEntries):
 
     def spent_delta(self, dataset: str, column: str | None = None, *, besides: str = "") -> float:
         with self.store.reading() as connection:
-            kept_entry = self.flights.kept_entry(connection, self._request(dataset, besides))
+            request = self._request(dataset, besides)
+            kept_entry = self.flights.kept_entry(connection, request, self.flights.find(connection, request))
             return spent_delta(connection, dataset, column, besides=kept_entry)
 
     def close(self) -> None:

@@ -262,15 +262,15 @@ def _unreadable_address() -> BadRequest:
 
 
 def _unknown_scheme(scheme: str) -> BadRequest:
-    near = get_close_matches(scheme.lower(), _SCHEMES, n=1)
+    similar_schemes = get_close_matches(scheme.lower(), _SCHEMES, n=1)
     if scheme.lower() in ("postgresql", "postgres"):
         return BadRequest(
             "The ledger's address needs two slashes after postgresql:, and cannot be given as a folder.",
             remedy=f"Write postgresql://... and pass it as --ledger or {LEDGER_VARIABLE}.",
         )
-    if near == ["sqlite"]:
+    if similar_schemes == ["sqlite"]:
         remedy = "For SQLite, give the path alone, without sqlite://, such as /folder/ledger.sqlite."
-    elif near:
+    elif similar_schemes:
         remedy = "Did you mean postgresql://user:password@host:5432/database?"
     else:
         remedy = "Use the path of a file, or postgresql://user:password@host:5432/database."

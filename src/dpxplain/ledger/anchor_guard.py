@@ -434,7 +434,7 @@ class AnchorGuard:
         unwritten = self._unwritten
         if unwritten is not None:
             # If the log has lost this charge, it was not measured, and a loss was declared for the others.
-            if holds(connection, unwritten.head):
+            if is_in_log(connection, unwritten.head):
                 self._write(unwritten, "Nothing was charged.")
             self._unwritten = None
 
@@ -636,7 +636,7 @@ REMEDY = (
 )
 
 
-def holds(connection: sa.Connection, head: Head) -> bool:
+def is_in_log(connection: sa.Connection, head: Head) -> bool:
     """Whether the log has this record."""
     return audit.record_hash(connection, head.records) == head.hash
 

@@ -29,7 +29,7 @@ from dpxplain.ledger.anchor_guard import (
     AnchorGuard,
     Head,
     full_mark,
-    holds,
+    is_in_log,
     sync_file,
     sync_folder,
 )
@@ -283,7 +283,7 @@ def _charge(connection: sa.Connection, charges: Sequence[Loss], newest: int, rea
 def _shared_heads(connection: sa.Connection, anchor: AnchorContent) -> list[Head]:
     """The anchor's heads that the ledger holds: all up to the newest such head, as they form one chain."""
     heads = anchor.heads
-    newest = next((index for index in reversed(range(len(heads))) if holds(connection, heads[index])), -1)
+    newest = next((index for index in reversed(range(len(heads))) if is_in_log(connection, heads[index])), -1)
     return heads[: newest + 1]
 
 

@@ -81,7 +81,7 @@ class PostgresStore(Store):
         host, database = parameters.get("host") or "localhost", parameters.get("dbname") or ""
         engine = sa.create_engine(
             "postgresql+psycopg://",
-            creator=partial(_connect, parameters),
+            creator=partial(psycopg.connect, **parameters),
             pool_size=CONNECTIONS,
             max_overflow=0,
             pool_timeout=busy_seconds,
@@ -211,7 +211,10 @@ class PostgresStore(Store):
 
     def _create(self, connection: sa.Connection) -> None:
         try:
-            _create(connection)
+            connection.exec_driver_sql("CREATE SCHEMA IF NOT EXISTS dpxplain")
+            create_all(connection)
+            _TURNSTILE.create(connection, checkfirst=False)
+            connection.execute(sa.insert(_TURNSTILE).values(id=1, version=FORMAT))
         except sa.exc.DBAPIError as error:
             if getattr(error.orig, "sqlstate", None) == "42501":
                 raise _may_not_create(self.name) from None
@@ -231,10 +234,6 @@ def _parameters(address: str, busy_seconds: float) -> dict[str, Any]:
     settings = _SETTINGS | {"lock_timeout": f"{1000 * busy_seconds:.0f}ms"}
     options = " ".join(f"-c {name}={value}" for name, value in settings.items())
     return _TIMEOUTS | parameters | {"options": f"{parameters.get('options', '')} {options}".strip()}
-
-
-def _connect(parameters: dict[str, Any]) -> psycopg.Connection[Any]:
-    return psycopg.connect(**parameters)
 
 
 def _no_rights(name: str, missing: Sequence[str] = ()) -> LedgerUnavailable:
@@ -272,10 +271,3 @@ def _exists(connection: sa.Connection) -> bool:
     # process created while this one waited for the advisory lock.
     query = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = 'dpxplain' AND tablename = 'turnstile'"
     return connection.exec_driver_sql(query).one_or_none() is not None
-
-
-def _create(connection: sa.Connection) -> None:
-    connection.exec_driver_sql("CREATE SCHEMA IF NOT EXISTS dpxplain")
-    create_all(connection)
-    _TURNSTILE.create(connection, checkfirst=False)
-    connection.execute(sa.insert(_TURNSTILE).values(id=1, version=FORMAT))

@@ -162,8 +162,8 @@ class Flights:
                 flights[flight.dataset, flight.analyst, flight.key] = flight
         return flights
 
-    def find_silent(self) -> None:
-        """Records that the processes of silent flights died, if there are any."""
+    def record_deaths(self) -> None:
+        """Records which processes died while they measured, if any did."""
         with self._store.reading() as connection:
             flights = connection.execute(_ALL_FLIGHTS).all()
         if any(not may_follow(flight.heard) and not self._is_own(flight) for flight in flights):
@@ -187,10 +187,14 @@ class Flights:
             _record_ending(connection, flight.dataset, flight.analyst, flight.entry, ending, flight.process)
         return is_ended
 
+    def find(self, connection: sa.Connection, request: dict[str, Any]) -> sa.Row[Any] | None:
+        """The request's flight, if there is one."""
+        return connection.execute(_FLIGHT, request).one_or_none()
+
     def is_measured(self, request: dict[str, Any]) -> bool:
         """Whether a living process measures the request now."""
         with self._store.single_read() as connection:
-            flight = connection.execute(_FLIGHT, request).one_or_none()
+            flight = self.find(connection, request)
         return flight is not None and (_is_alive(flight.heard) or self._is_own(flight))
 
     def begin(self, connection: sa.Connection, request: dict[str, Any], entry: int) -> None:
@@ -206,7 +210,7 @@ class Flights:
             self._own[entry] = _Flight(request, frozenset({heard}))
             self._start_heartbeats()
 
-    def kept_charge(
+    def kept_entry(
         self, connection: sa.Connection, request: dict[str, Any], flight: sa.Row[Any] | None
     ) -> int | None:
         """The request's charged entry, if no process measures it and a repeated request may take it over."""
@@ -217,16 +221,12 @@ class Flights:
         own = doubtful is not None and doubtful.request == request and flight.heard in doubtful.heard
         return int(flight.entry) if own or flight.heard == _UNTOUCHED else None
 
-    def kept_entry(self, connection: sa.Connection, request: dict[str, Any]) -> int | None:
-        """The entry that a repeated request may take over."""
-        return self.kept_charge(connection, request, connection.execute(_FLIGHT, request).one_or_none())
-
     def is_kept(self, connection: sa.Connection, request: dict[str, Any]) -> bool:
         """Whether a repeated request may take over a charge, including one whose process is silent now."""
-        flight = connection.execute(_FLIGHT, request).one_or_none()
+        flight = self.find(connection, request)
         if flight is not None and not may_follow(flight.heard) and not self._is_own(flight):
             return True
-        return self.kept_charge(connection, request, flight) is not None
+        return self.kept_entry(connection, request, flight) is not None
 
     def _interrupted_entry(self, connection: sa.Connection, request: dict[str, Any]) -> int | None:
         """The newest entry of the request whose ending keeps the charge.
@@ -477,10 +477,6 @@ class Failures:
         """Records that the analyst asked to cancel a charged request."""
         with self._store.recording() as connection:
             audit.append(connection, analyst, audit.CANCELLED, dataset, {"entry": entry})
-
-    def find_interrupted(self) -> None:
-        """Records which processes died while they measured, if any did."""
-        self._flights.find_silent()
 
     @damage_explained()
     def counted(

@@ -224,8 +224,8 @@ class Inference:
                 raise UnknownDomain(
                     node, "The remainder of a division by 0 is NULL.", "Divide by another number."
                 )
-            if (few := combined(left, divisors, math.fmod)) is not None:
-                return few
+            if (remainders := combined(left, divisors, math.fmod)) is not None:
+                return remainders
         most = max(map(abs, right.ends))
         low, high = left.ends
         return between(max(min(low, 0), -most), min(max(high, 0), most), common_multiple(left, right))
@@ -335,10 +335,9 @@ class Inference:
         if declared is None or not isinstance(constant.value, str) or constant.value in declared:
             return
         texts = list(map(str, declared))
-        near = similar(constant.value, texts)
-        remedy = (
-            f"Did you mean {sql_literal(near[0])}?" if near else f"Its values are: {', '.join(texts[:5])}."
-        )
+        remedy = f"Its values are: {', '.join(texts[:5])}."
+        if suggestions := similar(constant.value, texts):
+            remedy = f"Did you mean {sql_literal(suggestions[0])}?"
         text = sql_literal(constant.value)
         problem = f"{text} is not one of the values of {reference.column}, so nothing could match it."
         raise UnknownDomain(constant, problem, remedy)

@@ -225,16 +225,16 @@ def fold(
     >>> fold(half, leaf=str, number=str, operate=lambda operator, texts: f" {operator} ".join(texts))
     'Measured(aggregate=0) / 2.0'
     """
-    done: dict[int, T] = {}
+    results: dict[int, T] = {}
     for node in walk(formula):
         match node:
             case Constant(value):
-                done[id(node)] = number(value)
+                results[id(node)] = number(value)
             case Operation(operator, operands):
-                done[id(node)] = operate(operator, [done[id(operand)] for operand in operands])
+                results[id(node)] = operate(operator, [results[id(operand)] for operand in operands])
             case _:
-                done[id(node)] = leaf(node)
-    return done[id(formula)]
+                results[id(node)] = leaf(node)
+    return results[id(formula)]
 
 
 def applied(
@@ -309,16 +309,16 @@ def columns_of(node: Expression) -> set[str]:
 def walk(root: Any) -> list[Any]:
     """Every node once, operands first; without recursion."""
     ordered: list[Any] = []
-    seen: set[int] = set()
-    waiting = [(root, False)]
-    while waiting:
-        node, is_ready = waiting.pop()
+    visited: set[int] = set()
+    stack = [(root, False)]
+    while stack:
+        node, is_ready = stack.pop()
         if is_ready:
             ordered.append(node)
-        elif id(node) not in seen:
-            seen.add(id(node))
-            waiting.append((node, True))
-            waiting.extend((part, False) for part in reversed(children(node)))
+        elif id(node) not in visited:
+            visited.add(id(node))
+            stack.append((node, True))
+            stack.extend((part, False) for part in reversed(children(node)))
     return ordered
 
 

@@ -155,8 +155,8 @@ def check_size(value: object) -> str | None:
     """The size as it was written; raises ValueError, with a suggestion if possible, if it is not a size."""
     if value is None or (isinstance(value, str) and _SIZE.fullmatch(value)):
         return value
-    near = _LOOSE_SIZE.fullmatch(str(value))
-    hint = f'; did you mean "{near[1]}{(near[2] or "G").upper()}B"?' if near else ""
+    loose = _LOOSE_SIZE.fullmatch(str(value))
+    hint = f'; did you mean "{loose[1]}{(loose[2] or "G").upper()}B"?' if loose else ""
     raise ValueError(
         'must be text with a number and a unit, such as "4GB"; units are KB, MB, GB, TB, KiB, MiB, GiB '
         f"and TiB{hint}"

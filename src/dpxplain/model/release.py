@@ -242,20 +242,12 @@ def _unpack_lines(text: str) -> tuple[ReleasedLine, ...]:
     numbers = _unpack(text)
     if len(numbers) % 10:
         raise _damaged()
-    has_gap, predicate, influence, low, high, first, last, gap, gap_low, gap_high = numbers.reshape(10, -1)
-    ranks = zip(first.astype(np.int64).tolist(), last.astype(np.int64).tolist(), strict=True)
-    columns = (
-        predicate.astype(np.int64).tolist(),
-        influence.tolist(),
-        zip(low.tolist(), high.tolist(), strict=True),
-        ranks,
-        [value if known else None for value, known in zip(gap.tolist(), has_gap.tolist(), strict=True)],
-        [
-            (least, most) if known else None
-            for least, most, known in zip(gap_low.tolist(), gap_high.tolist(), has_gap.tolist(), strict=True)
-        ],
-    )
-    return tuple(ReleasedLine(*line) for line in zip(*columns, strict=True))
+    lines = []
+    for row in numbers.reshape(10, -1).T.tolist():
+        has_gap, predicate, influence, low, high, first, last, gap, gap_low, gap_high = row
+        known = (gap, (gap_low, gap_high)) if has_gap else ()
+        lines.append(ReleasedLine(int(predicate), influence, (low, high), (int(first), int(last)), *known))
+    return tuple(lines)
 
 
 def _tuples(raw: dict[str, Any]) -> dict[str, Any]:

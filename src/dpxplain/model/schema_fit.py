@@ -101,9 +101,9 @@ def tuned_edges(column: Column) -> tuple[float, ...]:
     low, high = (Decimal(repr(float(end))) for end in column.bounds)
     sizes = _round_numbers(high - low, float(column.step or 0.0))
     step = next((size for size in sizes if (high - low) / size >= _FEWEST_PARTS), sizes[-1])
-    even = [step * place for place in range(math.ceil(low / step), math.floor(high / step) + 1)]
-    close = [side * size for size in sizes if size < step for side in (-1, 1)]
-    inside = {float(number) for number in (*even, *close) if low < number < high}
+    multiples = [step * place for place in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    near_zero = [side * size for size in sizes if size < step for side in (-1, 1)]
+    inside = {float(number) for number in (*multiples, *near_zero) if low < number < high}
     ends = {float(end) for end in column.bounds}
     return tuple(sorted(inside | ends))
 

@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from dpxplain.model.column import as_number, comparable
 from dpxplain.model.expression import COMPARE, Value
-from dpxplain.model.groups import cell_number, cell_starts
+from dpxplain.model.groups import cell_count, cell_starts
 from dpxplain.model.query import (
     CONDENSED,
     DERIVED,
@@ -171,7 +171,7 @@ def suits_row_cells(query: Query, schema: Schema, subsets: Subsets) -> bool:
     """Whether there are many subsets and their cells can be numbered, for dialects that prefer this."""
     if len(subsets) <= _FEW_SETS or query.aggregate.kind in ("persons", "quantile"):
         return False
-    return cell_number((), subsets, code_sizes(schema, subsets)) <= _MOST_CELL_NUMBERS
+    return cell_count((), subsets, code_sizes(schema, subsets)) <= _MOST_CELL_NUMBERS
 
 
 def code_sizes(schema: Schema, subsets: Subsets) -> dict[str, int]:
