@@ -222,8 +222,9 @@ class VisibleEntries:
         rows: list[sa.Row[Any]] = []
         with self.store.reading() as connection:
             wanted = {"dataset": dataset, "kind": kind}
-            names = connection.execute(_VERSION_NAMES, {"dataset": dataset}).scalars()
-            versions = [*names, ""] if version is None else [version]
+            versions = [version]
+            if version is None:
+                versions = [*connection.execute(_VERSION_NAMES, {"dataset": dataset}).scalars(), ""]
             for statements, owner in self._ranges(connection, dataset, with_notices=kind in _NOTICE_KINDS):
                 for of_version in versions:
                     parameters = wanted | {"owner": owner, "version": of_version}

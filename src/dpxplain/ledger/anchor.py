@@ -235,13 +235,9 @@ def verify_since(connection: sa.Connection, anchor: Anchor) -> AuditReport:
     for row in _rare_records(connection, anchor.records):
         problems += tables.add(row)
     older = {kind: set(digests) for kind, digests in tables.digests.items()}
-    previous, records = anchor.head, anchor.records
-    for row in audit.stream(connection, sa.select(LOG).where(LOG.c.id > anchor.records).order_by(LOG.c.id)):
-        records += 1
-        problems += audit.broken_link(row, previous)
-        previous = str(row.hash)
-        if row.action in audit.CHANGES:
-            problems += tables.add(row)
+    later = sa.select(LOG).where(LOG.c.id > anchor.records).order_by(LOG.c.id)
+    chain = audit.check_chain(connection, tables, later, anchor.records, anchor.head)
+    problems += chain.problems
     problems += tables.differences(connection, _SMALL_TABLES)
     last_entry = _last_entry(connection, anchor.records)
     for table in _LARGE_TABLES:
@@ -250,7 +246,7 @@ def verify_since(connection: sa.Connection, anchor: Anchor) -> AuditReport:
         newer = {key: digest for key, digest in digests.items() if key not in older_keys}
         problems += _changed_rows(connection, table, newer, last_entry)
     problems += _wrong_totals(connection, anchor, last_entry)
-    return AuditReport(records, previous, problems)
+    return AuditReport(chain.records, chain.head, problems)
 
 
 def _rare_records(connection: sa.Connection, until: int) -> Iterator[sa.Row[Any]]:

@@ -252,18 +252,11 @@ def verify(connection: sa.Connection, head: str | None) -> AuditReport:
     cannot see that the newest rows and records were cut off together, or that the whole chain was computed
     anew. Only a `head` noted down elsewhere shows that.
     """
-    problems = unprotected(connection)
     tables = RecordedTables()
-    previous, records = GENESIS, 0
-    head_seen = head is None or head == GENESIS
-    for row in stream(connection, sa.select(LOG).order_by(LOG.c.id)):
-        records += 1
-        problems += broken_link(row, previous)
-        previous = str(row.hash)
-        head_seen = head_seen or row.hash == head
-        if row.action in CHANGES:
-            problems += tables.add(row)
-    if not head_seen:
+    chain = check_chain(connection, tables, sa.select(LOG).order_by(LOG.c.id))
+    problems = unprotected(connection) + chain.problems
+    hashes = (row.hash for row in stream(connection, sa.select(LOG.c.hash)))
+    if head not in (None, GENESIS) and head not in hashes:
         problems.append(
             "The head that you noted is not in the log. The log was rewritten, or its end was cut off."
         )
@@ -271,7 +264,28 @@ def verify(connection: sa.Connection, head: str | None) -> AuditReport:
     problems += _wrong_totals(connection)
     problems += _wrong_unreleased(connection)
     problems += wrong_accounts(connection)
-    return AuditReport(records, previous, problems)
+    return AuditReport(chain.records, chain.head, problems)
+
+
+def check_chain(
+    connection: sa.Connection,
+    tables: RecordedTables,
+    statement: sa.Select[Any],
+    records: int = 0,
+    head: str = GENESIS,
+) -> AuditReport:
+    """Checks the records that the statement reads, and adds their changes to the tables.
+
+    They follow the first `records` records, the last of which has the hash `head`.
+    """
+    problems = []
+    for row in stream(connection, statement):
+        records += 1
+        problems += _broken_link(row, head)
+        head = str(row.hash)
+        if row.action in CHANGES:
+            problems += tables.add(row)
+    return AuditReport(records, head, problems)
 
 
 def unprotected(connection: sa.Connection) -> list[str]:
@@ -283,7 +297,7 @@ def unprotected(connection: sa.Connection) -> list[str]:
     ]
 
 
-def broken_link(row: sa.Row[Any], previous: str) -> list[str]:
+def _broken_link(row: sa.Row[Any], previous: str) -> list[str]:
     """What is wrong with a record, or with its place after the record with the hash `previous`."""
     if row.previous == previous and row.action in CHANGES and _is_as_written(row):
         return []
@@ -302,7 +316,7 @@ def broken_link(row: sa.Row[Any], previous: str) -> list[str]:
 def _is_as_written(row: Sequence[Any]) -> bool:
     """Whether the hash matches the record, taking its stored details as canonical JSON without parsing them.
 
-    False if the details have another form; then `broken_link` parses them.
+    False if the details have another form; then `_broken_link` parses them.
     """
     id, time, actor, action, dataset, details, previous, hash = row
     try:

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from dpxplain.errors import BadRequest
 from dpxplain.ledger import audit
 from dpxplain.ledger.audit import moment
-from dpxplain.ledger.protocol import FOREIGN, Identity, Token, check_name, damage_explained, utc_text
+from dpxplain.ledger.protocol import OIDC_PREFIX, Identity, Token, check_name, damage_explained, utc_text
 from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import REVOCATIONS, SESSIONS, TOKENS
 
@@ -37,9 +37,9 @@ _BY_ID = _WITH_STATE.where(TOKENS.c.id == sa.bindparam("id"))
 
 def check_new_token(name: str, role: str, expires: datetime) -> None:
     """Raises if no token can be made with this name, role and expiry."""
-    if check_name(name).startswith(FOREIGN):
+    if check_name(name).startswith(OIDC_PREFIX):
         raise BadRequest(
-            f"Names that begin with {FOREIGN!r} are reserved for people who sign in through the OIDC issuer.",
+            f"Names that begin with {OIDC_PREFIX!r} are reserved for people who sign in through the OIDC issuer.",
             remedy="Choose another name.",
         )
     if role not in ROLES:

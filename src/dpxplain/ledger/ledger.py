@@ -47,7 +47,7 @@ from dpxplain.ledger.protocol import (
     utc_text,
 )
 from dpxplain.ledger.single_flight import Failures, Flights
-from dpxplain.ledger.store import BUSY_SECONDS, SQLiteStore, Store, guard
+from dpxplain.ledger.store import BUSY_SECONDS, SQLiteStore, Store, guard_with_anchor
 from dpxplain.ledger.tables import ENTRIES, GRANTS, LIMITS, LOG, SHARES, matching
 from dpxplain.model.charge import Budget, check_rho, limit_units, rho_of_units
 from dpxplain.model.display import public
@@ -94,7 +94,7 @@ def open_ledger(
 
         store = PostgresStore(database, create=create, busy_seconds=busy_seconds)
     if file is not None:
-        guard(store, file, is_recovery=is_recovery)
+        guard_with_anchor(store, file, is_recovery=is_recovery)
     return SQLLedger(store)
 
 

@@ -291,7 +291,7 @@ def damage_explained(name: str = "The ledger") -> Iterator[None]:
 
 
 LONGEST_NAME = 200
-FOREIGN = "oidc:"
+OIDC_PREFIX = "oidc:"
 """The prefix of names that come from an OIDC issuer. The ledger's own tokens never have it."""
 LOCAL_OWNER = "local owner"
 """The audit log's name for the only user of a server without a login."""

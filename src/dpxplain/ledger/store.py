@@ -240,7 +240,7 @@ class Store(ABC):
             )
 
 
-def guard(store: Store, anchor: Path, *, is_recovery: bool) -> None:
+def guard_with_anchor(store: Store, anchor: Path, *, is_recovery: bool) -> None:
     """Makes the store check each charge against an anchor file and record it there."""
     store.anchor = AnchorGuard(anchor, store.name)
     if is_recovery:

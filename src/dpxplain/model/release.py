@@ -90,11 +90,8 @@ class AnswerRelease:
 
     def to_raw(self) -> dict[str, Any]:
         raw = vars(self) | {name: _vector_to_json(getattr(self, name)) for name in _VECTORS}
-        optional = (
-            *("count_noise", "sum_noise", "noisy_squares", "squares_scale", "squares_noise"),
-            *("noisy_bins", "bins_scale", "bin_edges"),
-        )
-        return {name: value for name, value in raw.items() if name not in optional or value not in ((), None)}
+        required = ("rho", "noisy_count", "count_scale", "noisy_sum", "sum_scale", "private")
+        return {name: value for name, value in raw.items() if name in required or value not in ((), None)}
 
     @classmethod
     def from_json(cls, text: str) -> AnswerRelease:

@@ -37,7 +37,7 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dpxplain.errors import LedgerUnavailable
-from dpxplain.ledger.protocol import FOREIGN, LOCAL_OWNER, Identity
+from dpxplain.ledger.protocol import LOCAL_OWNER, OIDC_PREFIX, Identity
 from dpxplain.server.config import Oidc, is_loopback
 from dpxplain.server.limits import RateLimits, check_rate
 from dpxplain.server.metrics import LedgerHealth, Metrics
@@ -377,7 +377,9 @@ class Authenticator:
         verified = self._issuer.verify(text)
         if isinstance(verified, Refusal):
             return verified
-        name = f"{FOREIGN}{verified.name}"  # an issuer's names are not ours: its "carol" is not our curator
+        name = (
+            f"{OIDC_PREFIX}{verified.name}"  # an issuer's names are not ours: its "carol" is not our curator
+        )
         if not (proper_name(verified.name) and proper_name(name)):
             return Refusal("name")
         return Caller.of(
