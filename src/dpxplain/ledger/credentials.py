@@ -39,7 +39,8 @@ def check_new_token(name: str, role: str, expires: datetime) -> None:
     """Raises if no token can be made with this name, role and expiry."""
     if check_name(name).startswith(OIDC_PREFIX):
         raise BadRequest(
-            f"Names that begin with {OIDC_PREFIX!r} are reserved for people who sign in through the OIDC issuer.",
+            f"Names that begin with {OIDC_PREFIX!r} are reserved for people who sign in through the OIDC "
+            "issuer.",
             remedy="Choose another name.",
         )
     if role not in ROLES:
