@@ -39,14 +39,14 @@ SECONDS_BETWEEN_HEARTBEATS = 5.0
 _UNTOUCHED = "untouched"
 """Stored in place of the last heartbeat's time: the request is charged, and no data were read."""
 
-_OF_REQUEST = ("dataset", "analyst", "key")
-_FLIGHT = sa.select(FLIGHTS).where(matching(FLIGHTS, *_OF_REQUEST))
+_REQUEST_COLUMNS = ("dataset", "analyst", "key")
+_FLIGHT = sa.select(FLIGHTS).where(matching(FLIGHTS, *_REQUEST_COLUMNS))
 _FLIGHT_OF_ENTRY = sa.select(FLIGHTS).where(matching(FLIGHTS, "entry"))
 _ALL_FLIGHTS = sa.select(FLIGHTS).order_by(FLIGHTS.c.entry)
 _UNRELEASED_OF_REQUEST = (
     sa.select(ENTRIES.c.id)
     .join(UNRELEASED, UNRELEASED.c.entry == ENTRIES.c.id)
-    .where(matching(ENTRIES, *_OF_REQUEST))
+    .where(matching(ENTRIES, *_REQUEST_COLUMNS))
     .order_by(ENTRIES.c.id.desc())
 )
 _UNRELEASED_ENTRY = sa.select(UNRELEASED).where(matching(UNRELEASED, "entry"))
@@ -61,7 +61,7 @@ _EVENTS = (
 _LAST_RECOVERY = sa.select(sa.func.max(LOG.c.id)).where(
     LOG.c.dataset.is_(None), LOG.c.action.in_((audit.RESTORED, audit.LOSS_DECLARED))
 )
-_OWN_RELEASE = sa.select(ENTRIES.c.id).join(RELEASES).where(matching(ENTRIES, *_OF_REQUEST)).limit(1)
+_OWN_RELEASE = sa.select(ENTRIES.c.id).join(RELEASES).where(matching(ENTRIES, *_REQUEST_COLUMNS)).limit(1)
 
 
 @dataclass(frozen=True)

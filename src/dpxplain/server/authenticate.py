@@ -377,9 +377,7 @@ class Authenticator:
         verified = self._issuer.verify(text)
         if isinstance(verified, Refusal):
             return verified
-        name = (
-            f"{OIDC_PREFIX}{verified.name}"  # an issuer's names are not ours: its "carol" is not our curator
-        )
+        name = f"{OIDC_PREFIX}{verified.name}"  # because the issuer's "carol" is not our curator
         if not (proper_name(verified.name) and proper_name(name)):
             return Refusal("name")
         return Caller.of(
