@@ -174,7 +174,7 @@ class VisibleEntries:
     def find(self, dataset: str, key: str) -> tuple[Entry, str] | None:
         rows = self._rows(dataset, lambda statements: statements.by_key, key=key)
         row = min(rows, key=_ROW_ID, default=None)
-        return None if row is None else (self._entry(row._mapping), row.payload)
+        return None if row is None else (self._entry(row._asdict()), row.payload)
 
     def get(self, dataset: str, entry: EntryId) -> tuple[Entry, str] | None:
         with self.store.reading() as connection:
@@ -182,19 +182,19 @@ class VisibleEntries:
             if row is None:  # a hidden release is not read either, because the time would reveal it
                 return None
             payload = connection.execute(_PAYLOAD, {"of_entry": row.id}).scalar_one_or_none()
-        return None if payload is None else (self._entry(row._mapping), payload)
+        return None if payload is None else (self._entry(row._asdict()), payload)
 
     def entry(self, dataset: str, id: EntryId) -> Entry | None:
         with self.store.reading() as connection:
             row = self._numbered(connection, dataset, id)
-        return None if row is None else self._entry(row._mapping)
+        return None if row is None else self._entry(row._asdict())
 
     def at_row(self, dataset: str, row: int) -> Entry | None:
         """The entry in this row, as a job or a flight names it."""
         with self.store.reading() as connection:
             stored = connection.execute(_AT_ROW, {"dataset": dataset, "number": row}).one_or_none()
             stored = self._if_visible(connection, dataset, stored)
-        return None if stored is None else self._entry(stored._mapping)
+        return None if stored is None else self._entry(stored._asdict())
 
     def _numbered(self, connection: sa.Connection, dataset: str, id: EntryId) -> sa.Row[Any] | None:
         """The row of an entry of the analyst, or of the owner whom the number names.
@@ -214,7 +214,7 @@ class VisibleEntries:
     def _if_visible(
         self, connection: sa.Connection, dataset: str, row: sa.Row[Any] | None
     ) -> sa.Row[Any] | None:
-        if row is None or self._sees_all or row.analyst == self._analyst or _is_notice(row._mapping):
+        if row is None or self._sees_all or row.analyst == self._analyst or _is_notice(row._asdict()):
             return row
         return row if row.analyst in self._owners(connection, dataset) else None
 
@@ -232,11 +232,11 @@ class VisibleEntries:
             if not rows:
                 known_limit(connection, dataset)
         row = max(rows, key=_ROW_ID, default=None)
-        return None if row is None else self._entry(row._mapping)
+        return None if row is None else self._entry(row._asdict())
 
     def preparations(self, dataset: str, subject: str) -> list[Entry]:
         rows = self._rows(dataset, lambda statements: statements.preparations, subject=subject)
-        return [self._entry(row._mapping) for row in sorted(rows, key=_ROW_ID)]
+        return [self._entry(row._asdict()) for row in sorted(rows, key=_ROW_ID)]
 
     def history_page(
         self, dataset: str, before: EntryId | None = None, limit: int = LARGEST_PAGE
@@ -260,7 +260,7 @@ class VisibleEntries:
         page = rows[:count]
         entries = []
         for row in page:
-            entries.append(self._entry(row._mapping, spent))
+            entries.append(self._entry(row._asdict(), spent))
             spent -= row.charge_units
         return HistoryPage(entries[::-1], entries[-1].id if len(rows) > count else None)
 
@@ -453,7 +453,7 @@ class Account(VisibleEntries):
             _check_undiscovered(connection, dataset, charge.key, besides=id)
         if charge.data is not None:
             check_or_open(connection, dataset, charge.data, self._analyst)
-        return self._entry(stored)
+        return self._entry(dict(stored))
 
     def is_measured(self, dataset: str, key: str) -> bool:
         return self.flights.is_measured(self._request(dataset, key))

@@ -225,7 +225,7 @@ def _plain_line(line: ReleasedLine) -> dict[str, Any]:
 
 def _pack_lines(lines: Sequence[ReleasedLine]) -> str:
     """Ten numbers per line, column by column; the first says whether the gap without the rows is known."""
-    rows = []
+    rows: list[tuple[float | None, ...]] = []
     for line in lines:
         numbers = (line.predicate, line.influence, *line.influence_interval, *line.rank)
         if line.gap_without_interval is None:
