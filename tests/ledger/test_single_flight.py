@@ -276,7 +276,7 @@ def test_release_and_charge_are_all_that_is_written(tmp_path):
 def test_a_repeated_request_finds_its_release_and_waits_for_nobody(tmp_path: Path):
     """A release that was not stored would be waited for as long as its process lives; the timer ends that."""
     stop = Stop()
-    end = threading.Timer(10.0, stop.ask)
+    end = threading.Timer(10.0, stop.request)
     end.daemon = True
     end.start()
     table = pa.table({"sex": ["F", "M", "M"]})
