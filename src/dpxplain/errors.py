@@ -171,7 +171,7 @@ class QueryRefused(BadRequest):
         start: int | None = None,
         end: int | None = None,
     ) -> None:
-        self.what = problem  # without the position
+        self.reason = problem  # without the position, which `problem` has
         self.sql = sql
         self.start = start
         self.end = end

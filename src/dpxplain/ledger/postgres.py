@@ -217,7 +217,13 @@ class PostgresStore(Store):
             connection.execute(sa.insert(_TURNSTILE).values(id=1, version=FORMAT))
         except sa.exc.DBAPIError as error:
             if getattr(error.orig, "sqlstate", None) == "42501":
-                raise _may_not_create(self.name) from None
+                raise LedgerUnavailable(
+                    f"{self.name} does not exist, and this user may not create it.",
+                    remedy="Ask the database's owner to create it (dpxplain ledger create) and to give "
+                    "this user rights on it (deploy/postgresql-rights.sql), or: GRANT CREATE ON DATABASE "
+                    "... TO ...",
+                    kind="rights",
+                ) from None
             raise
 
 
@@ -245,15 +251,6 @@ def _no_rights(name: str, missing: Sequence[str] = ()) -> LedgerUnavailable:
         "USAGE on the schema dpxplain and its sequences, SELECT and INSERT on its tables, UPDATE on "
         "turnstile, and UPDATE and DELETE on the tables that are not append-only. If an older "
         "version of DPXPlain made the ledger, the owner of the tables must also open it once.",
-        kind="rights",
-    )
-
-
-def _may_not_create(name: str) -> LedgerUnavailable:
-    return LedgerUnavailable(
-        f"{name} does not exist, and this user may not create it.",
-        remedy="Ask the database's owner to create it (dpxplain ledger create) and to give this user rights "
-        "on it (deploy/postgresql-rights.sql), or: GRANT CREATE ON DATABASE ... TO ...",
         kind="rights",
     )
 

@@ -161,23 +161,16 @@ class Tabular(ABC):
         )
 
     def to_pandas(self) -> pandas.DataFrame:
-        try:
-            import pandas
-        except ModuleNotFoundError as missing:
-            raise _not_installed("pandas", missing) from None
-
-        frame = pandas.DataFrame.from_records(self.records(), columns=self.columns())
+        frame: pandas.DataFrame = _optional("pandas").DataFrame.from_records(
+            self.records(), columns=self.columns()
+        )
         if self.shaped_by:
             frame.attrs["shaped_by"] = list(self.shaped_by)
         return frame
 
     def to_polars(self) -> polars.DataFrame:
-        try:
-            import polars
-        except ModuleNotFoundError as missing:
-            raise _not_installed("polars", missing) from None
-
-        return polars.DataFrame(self.records(), infer_schema_length=None)
+        frame: polars.DataFrame = _optional("polars").DataFrame(self.records(), infer_schema_length=None)
+        return frame
 
     def to_json(self) -> str:
         content: Record = {} if self.private else {"private": False}
@@ -221,12 +214,16 @@ def _without_formula(cell: object) -> object:
     return f"'{cell}" if is_formula else cell
 
 
-def _not_installed(package: str, missing: ModuleNotFoundError) -> BadRequest:
-    return BadRequest(
-        f"to_{package}() needs {missing.name or package}, which is not installed.",
-        remedy=f"Install it with: pip install {package}. Without it there are records(), to_arrow(), "
-        "to_csv() and to_json().",
-    )
+def _optional(package: str) -> ModuleType:
+    """A package that a table is exported to, which may not be installed."""
+    try:
+        return importlib.import_module(package)
+    except ModuleNotFoundError as missing:
+        raise BadRequest(
+            f"to_{package}() needs {missing.name or package}, which is not installed.",
+            remedy=f"Install it with: pip install {package}. Without it there are records(), to_arrow(), "
+            "to_csv() and to_json().",
+        ) from None
 
 
 def check_report_name(path: Path) -> None:

@@ -394,7 +394,7 @@ def operation_text(
     if operator in functions:
         return f"{functions[operator]}({operands[0][0]})", ATOM
     if operator == "neg":
-        return f"-{_bound(operands[0], ATOM)}", _SIGN
+        return f"-{_operand_text(operands[0], ATOM)}", _SIGN
     # The right side of - needs parentheses if it is a sum, and that of / if it is a sum or a product.
     return _two_sided(operator, operands, right_is_open=operator in "+*")
 
@@ -402,11 +402,11 @@ def operation_text(
 def _two_sided(operator: ArithmeticOperator, operands: Sequence[Text], *, right_is_open: bool) -> Text:
     """The operator between its operands; an open right side may have an operator that binds as tightly."""
     level = _SUM if operator in "+-" else _PRODUCT
-    right = _bound(operands[1], level if right_is_open else level + 1)
-    return f"{_bound(operands[0], level)} {operator} {right}", level
+    right = _operand_text(operands[1], level if right_is_open else level + 1)
+    return f"{_operand_text(operands[0], level)} {operator} {right}", level
 
 
-def _bound(text: Text, level: int) -> str:
+def _operand_text(text: Text, level: int) -> str:
     """The text of an operand, in parentheses where it binds less tightly than its surroundings."""
     return text[0] if text[1] >= level else f"({text[0]})"
 
@@ -435,22 +435,22 @@ def _print(node: Expression) -> Text:
             return _two_sided(operator, [_print(operand) for operand in operands], right_is_open=False)
         case Shifted(part, amount, unit):
             sign = "-" if amount < 0 else "+"
-            return f"{_inside(part, _SUM)} {sign} INTERVAL '{abs(amount)}' {unit.upper()}", _SUM
+            return f"{_print_operand(part, _SUM)} {sign} INTERVAL '{abs(amount)}' {unit.upper()}", _SUM
         case Compared(operator, left, right):
-            return f"{_inside(left, _SUM)} {operator} {_inside(right, _SUM)}", _COMPARISON
+            return f"{_print_operand(left, _SUM)} {operator} {_print_operand(right, _SUM)}", _COMPARISON
         case Among(part, values):
-            return f"{_inside(part, _SUM)} IN ({_listed(values)})", _COMPARISON
+            return f"{_print_operand(part, _SUM)} IN ({_listed(values)})", _COMPARISON
         case Like(part, pattern, ignores_case):
             word = "ILIKE" if ignores_case else "LIKE"
-            return f"{_inside(part, _SUM)} {word} {sql_literal(pattern)}", _COMPARISON
+            return f"{_print_operand(part, _SUM)} {word} {sql_literal(pattern)}", _COMPARISON
         case Missing(part):
-            return f"{_inside(part, _SUM)} IS NULL", _COMPARISON
+            return f"{_print_operand(part, _SUM)} IS NULL", _COMPARISON
         case Opposite(part):
             return f"NOT ({_print(part)[0]})", _NOT
         case Every(parts):
-            return " AND ".join(_inside(part, _NOT) for part in parts), _AND
+            return " AND ".join(_print_operand(part, _NOT) for part in parts), _AND
         case Some(parts):
-            return " OR ".join(_inside(part, _AND) for part in parts), _OR
+            return " OR ".join(_print_operand(part, _AND) for part in parts), _OR
     return _print_call(node), ATOM
 
 
@@ -473,8 +473,8 @@ def _print_call(node: Expression) -> str:
     raise TypeError(f"{type(node).__name__} is no expression.")
 
 
-def _inside(node: Expression, level: int) -> str:
-    return _bound(_print(node), level)
+def _print_operand(node: Expression, level: int) -> str:
+    return _operand_text(_print(node), level)
 
 
 def _listed(nodes: tuple[Expression, ...]) -> str:

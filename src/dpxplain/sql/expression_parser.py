@@ -99,7 +99,7 @@ def read_expression(text: str, columns: Mapping[str, Any]) -> Expression:
             raise source.refuse("This is more than one expression.", "Write only one.")
         return _Parser(Scope(source, schema)).parse(tree.expressions[0])
     except QueryRefused as refusal:
-        raise refused_part(refusal, before, text, refusal.what) from None
+        raise refused_part(refusal, before, text, refusal.reason) from None
 
 
 def column_name(node: exp.Expr, scope: Scope) -> str:
