@@ -463,22 +463,17 @@ def stream(connection: sa.Connection, statement: sa.Select[Any]) -> Iterator[sa.
 
 _STILL_FREE = "Earlier answers stay free."
 
-_LATEST_LIMIT = sa.select(LIMITS).where(matching(LIMITS, "dataset")).order_by(LIMITS.c.id.desc()).limit(1)
-_LATEST_GRANT = (
-    sa.select(GRANTS).where(matching(GRANTS, "dataset", "analyst")).order_by(GRANTS.c.id.desc()).limit(1)
-)
-_LAST_TOTAL = (
-    sa.select(ENTRIES.c.total_units)
-    .where(matching(ENTRIES, "dataset"))
-    .order_by(ENTRIES.c.id.desc())
-    .limit(1)
-)
-_LAST_OWN_TOTAL = (
-    sa.select(ENTRIES.c.own_units)
-    .where(matching(ENTRIES, "dataset", "analyst"))
-    .order_by(ENTRIES.c.id.desc())
-    .limit(1)
-)
+
+def _newest(table: sa.Table, *columns: str, value: str | None = None) -> sa.Select[Any]:
+    """The newest row in which these columns equal the statement's parameters, or one value of that row."""
+    selected = sa.select(table) if value is None else sa.select(table.c[value])
+    return selected.where(matching(table, *columns)).order_by(table.c.id.desc()).limit(1)
+
+
+_LATEST_LIMIT = _newest(LIMITS, "dataset")
+_LATEST_GRANT = _newest(GRANTS, "dataset", "analyst")
+_LAST_TOTAL = _newest(ENTRIES, "dataset", value="total_units")
+_LAST_OWN_TOTAL = _newest(ENTRIES, "dataset", "analyst", value="own_units")
 
 
 def _analysts_statement(table: sa.Table) -> sa.Select[Any]:
