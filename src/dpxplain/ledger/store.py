@@ -367,26 +367,28 @@ class SQLiteStore(Store):
             else:
                 is_new = _find_or_create(path.absolute(), self.name, create)
                 engine = _engine(self._file, self.busy_seconds)
-        self._writer = _Queue(engine)
+        self._writer = _LockedConnection(engine)
         # A second connection, so that reads do not wait while a charge is synced to disk; not in memory.
-        self._reader = self._writer if self._file is None else _Queue(_engine(self._file, self.busy_seconds))
+        self._reader = (
+            self._writer if self._file is None else _LockedConnection(_engine(self._file, self.busy_seconds))
+        )
         super().__init__(self.name, self._writer.engine, self._reader.engine, busy_seconds=self.busy_seconds)
         self._opened_file = None if path is None else _identity(path)
         self.is_new = is_new
         if path is not None:
             try:
-                self._connect_queues()
+                self._open_connections()
                 self._verify(path.absolute())
             except BaseException:
                 self.close()
                 raise
 
-    def _connect_queues(self) -> None:
+    def _open_connections(self) -> None:
         """Opens both connections now: one opened later might reach another file with the same name."""
-        for queue in (self._writer, self._reader):
-            with self._connection(queue.engine) as connection:
+        for shared in (self._writer, self._reader):
+            with self._connection(shared.engine) as connection:
                 self._check_file()
-                if queue is not self._writer:
+                if shared is not self._writer:
                     connection.exec_driver_sql("PRAGMA query_only = ON")
 
     @contextmanager
@@ -395,29 +397,29 @@ class SQLiteStore(Store):
         self._check_process()
         deadline = time.monotonic() + self.busy_seconds
         is_reading = begin == "BEGIN"
-        queue = self._reader if is_reading else self._writer
+        shared = self._reader if is_reading else self._writer
         with self._observed(writing=not is_reading):
             while True:
-                with self._turn(queue, deadline), self._connection(queue.engine) as connection:
+                with self._locked(shared, deadline), self._connection(shared.engine) as connection:
                     self._check_file()
                     if self._has_begun(connection, begin):
                         yield connection
                         connection.commit()
                         return
-                # Another process writes. Wait for it without the queue's lock, which close() needs.
+                # Another process writes. Wait for it without this process's lock, which close() needs.
                 if time.monotonic() > deadline:
                     raise self.busy()
                 time.sleep(_SECONDS_BETWEEN_TRIES)
 
     @contextmanager
-    def _turn(self, queue: _Queue, deadline: float) -> Iterator[None]:
-        """Holds the queue's lock. Raises if other threads keep it beyond the deadline."""
-        if not queue.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+    def _locked(self, shared: _LockedConnection, deadline: float) -> Iterator[None]:
+        """Holds the connection's lock. Raises if other threads keep it beyond the deadline."""
+        if not shared.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
             raise self.busy()
         try:
             yield
         finally:
-            queue.lock.release()
+            shared.lock.release()
 
     def _has_begun(self, connection: sa.Connection, begin: str) -> bool:
         """Begins the transaction. Returns False if another process holds the writers' lock."""
@@ -479,8 +481,8 @@ class SQLiteStore(Store):
 
     def close(self) -> None:
         with ExitStack() as locks:
-            for queue in dict.fromkeys((self._writer, self._reader)):
-                locks.enter_context(queue.lock)
+            for shared in dict.fromkeys((self._writer, self._reader)):
+                locks.enter_context(shared.lock)
             super().close()
 
     @contextmanager
@@ -551,7 +553,7 @@ class SQLiteStore(Store):
             raise damaged(self.name)
 
 
-class _Queue:
+class _LockedConnection:
     """A connection and its lock. Threads wait for the lock instead of polling the file's lock.
 
     Every transaction is short, so the wait is short too.

@@ -428,14 +428,14 @@ class Schema(Displayed, Declared):
         if isinstance(source, Schema):
             # A new, validated copy: code that holds the original cannot change it or its cached properties.
             return cls.load(source.model_dump())
-        is_read = isinstance(source, Mapping)
+        is_dict = isinstance(source, Mapping)
         try:
-            return cls.model_validate(source if is_read else _read_toml(source))
+            return cls.model_validate(source if is_dict else _read_toml(source))
         except ValidationError as error:
             mistakes = [_mistake(e) for e in error.errors()]
             listed = "; ".join(f"{key}: {message}" for key, message in mistakes)
             raise SchemaError(
-                f"In {'the schema' if is_read else source}: {listed}.",
+                f"In {'the schema' if is_dict else source}: {listed}.",
                 remedy="Correct the schema at this place."
                 if len(mistakes) == 1
                 else "Correct the schema at these places.",
