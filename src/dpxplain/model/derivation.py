@@ -17,7 +17,7 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from dpxplain.errors import BadRequest, SchemaError
-from dpxplain.model.column import LARGEST_BOUND, LARGEST_UNITS, Column, midnight
+from dpxplain.model.column import LARGEST_BOUND, LARGEST_UNITS, Column, comparable, midnight
 from dpxplain.model.expression import (
     FLIPPED,
     OPPOSITES,
@@ -507,6 +507,18 @@ def derive(column: Column, columns: Mapping[str, Column]) -> Column:
             remedy="Correct the values, edges or bounds beside the expression, or delete them.",
         )
     return complete
+
+
+def can_exceed_declaration(column: Column, columns: Mapping[str, Column]) -> bool:
+    """Whether the expression can have values outside the values or bounds that are declared beside it."""
+    domain = infer(expression_of(column, columns), columns)
+    if column.values is not None:
+        listed_values = set(map(comparable, column.values))
+        return domain.values is None or not set(map(comparable, domain.values)) <= listed_values
+    if column.bounds is None or domain.is_empty:
+        return False
+    low, high = map(comparable, domain.ends)
+    return bool(low < comparable(column.bounds[0]) or high > comparable(column.bounds[1]))
 
 
 def expression_of(column: Column, columns: Mapping[str, Column]) -> Expression:
