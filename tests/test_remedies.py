@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import builtins
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -134,14 +134,7 @@ def test_a_report_in_another_format_is_refused_with_those_that_exist(table: Any,
 def test_an_export_without_its_package_says_what_to_install(
     answer: Any, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = builtins.__import__
-
-    def absent(name: str, *args: Any, **kwargs: Any) -> Any:
-        if name == package:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", absent)
+    monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
     refused = refusal(lambda: getattr(answer, f"to_{package}")())
     assert f"pip install {package}" in refused.remedy
     assert "to_arrow()" in refused.remedy

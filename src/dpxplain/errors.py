@@ -60,7 +60,7 @@ class DPXPlainError(Exception):
         return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
 
 
-def _sentences(error: DPXPlainError) -> list[str]:
+def _ipython_lines(error: DPXPlainError) -> list[str]:
     """The lines that IPython shows instead of a traceback: the sentences, and the caller's own line."""
     own = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_PACKAGE)]
     where = f"(line {own[-1].lineno}: {own[-1].line})" if own and own[-1].line else ""
@@ -71,7 +71,7 @@ def _sentences(error: DPXPlainError) -> list[str]:
 class BadRequest(DPXPlainError):
     """Something the caller can fix. Nothing was spent, unless the message says that the charge stays."""
 
-    _render_traceback_ = _sentences  # the name that IPython looks for
+    _render_traceback_ = _ipython_lines  # the name that IPython looks for
 
 
 class SchemaError(BadRequest):
@@ -171,7 +171,7 @@ class QueryRefused(BadRequest):
         start: int | None = None,
         end: int | None = None,
     ) -> None:
-        self.what = problem  # without the position
+        self.reason = problem  # without the position, which `problem` has
         self.sql = sql
         self.start = start
         self.end = end
@@ -219,7 +219,7 @@ class Unavailable(BadRequest):
 class BudgetExhausted(DPXPlainError):
     """The remaining budget does not cover the request; nothing was spent."""
 
-    _render_traceback_ = _sentences
+    _render_traceback_ = _ipython_lines
 
 
 class InternalError(DPXPlainError):

@@ -29,7 +29,7 @@ def test_stopping_one_pass_leaves_the_others_alone() -> None:
         def ask_until_it_ends() -> None:
             while not ended.wait(0.05):  # an interrupt just before the query begins is lost
                 if stop._interrupts:
-                    stop.ask()
+                    stop.request()
 
         asking = threading.Thread(target=ask_until_it_ends)
         asking.start()
@@ -40,14 +40,14 @@ def test_stopping_one_pass_leaves_the_others_alone() -> None:
             ended.set()
             asking.join()
         assert second.execute(SHORT).fetchall() == [(499999500000,)]
-        stop.ask()  # asked again, it touches nothing that has ended
+        stop.request()  # requested again, it touches nothing that has ended
         assert first.execute(SHORT).fetchall() == [(499999500000,)]
 
 
 def test_after_the_wish_to_stop_no_pass_begins() -> None:
     stop, query = Stop(), parse("SELECT sex, COUNT(*) FROM t GROUP BY sex", SCHEMA).query
     engine = DuckDBEngine(pa.table({"sex": ["F", "M", "M"]}), SCHEMA)
-    stop.ask()
+    stop.request()
     with pytest.raises(Stopped):
         stop.check()
     with stoppable(stop), pytest.raises(Stopped):

@@ -302,7 +302,7 @@ def test_a_streamed_pass_fails_without_a_word_about_the_data(
 
 def test_a_streamed_pass_is_stopped_like_any_other(streamed: DuckDBEngine) -> None:
     stop = Stop()
-    stop.ask()
+    stop.request()
     with stoppable(stop), pytest.raises(Stopped):
         streamed.grouped(QUERY, ((),))
     assert _sums(streamed) == SUMS

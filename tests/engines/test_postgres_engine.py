@@ -227,7 +227,7 @@ def test_a_pass_is_cancelled_when_its_caller_goes(
         with psycopg.connect(postgres_server.address(), autocommit=True) as other:
             while other.execute(is_running).fetchone() == (0,):
                 pass
-        stop.ask()
+        stop.request()
 
     asking = threading.Thread(target=ask)
     asking.start()
@@ -246,7 +246,7 @@ def test_rows_that_were_stored_are_stored_again_after_a_pass_was_stopped(
     database.execute("CREATE TABLE t AS SELECT 1 AS x FROM generate_series(1, 3)")
     engine = opened(postgres_server, versioned(declare({"x": {"values": [1]}}), storage="memory"))
     stop = Stop()
-    stop.ask()
+    stop.request()
     with stoppable(stop), pytest.raises(Stopped):
         codes(engine, "x")
     with engine._connection() as connection:  # of a request that had been waiting for its turn

@@ -363,7 +363,7 @@ def test_a_statement_ends_when_its_caller_goes(endless: SparkEngine, spark_sessi
     def ask_when_it_runs() -> None:
         while not tracker.getActiveStageIds() and not started.wait(0.05):
             pass
-        stop.ask()
+        stop.request()
 
     asking = threading.Thread(target=ask_when_it_runs)
     asking.start()

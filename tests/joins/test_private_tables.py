@@ -201,7 +201,7 @@ def test_a_request_can_be_stopped_while_tables_are_joined() -> None:
     def ask_until_it_ends() -> None:
         while not ended.wait(0.01):
             if stop._interrupts:
-                stop.ask()
+                stop.request()
 
     asking = threading.Thread(target=ask_until_it_ends)
     asking.start()

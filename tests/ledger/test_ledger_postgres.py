@@ -16,7 +16,7 @@ from ledger_contract import reserve
 from next_formats import add_colour, later_program
 
 from dpxplain.errors import BadRequest, BudgetExhausted, InternalError, LedgerUnavailable, SourceError
-from dpxplain.ledger import FORMAT, audit, store
+from dpxplain.ledger import FORMAT, audit, postgres, store
 from dpxplain.ledger.audit import standing
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.postgres import PostgresStore
@@ -286,7 +286,7 @@ def test_clock_far_from_the_databases_is_refused_and_one_not_so_far_warned_about
 ):
     ledger = open_ledger(postgres_address)
     ledger.open_dataset("adult", 1.0, 1e-6)
-    monkeypatch.setattr(store, "datetime", ShiftedDatetime)
+    monkeypatch.setattr(postgres, "datetime", ShiftedDatetime)
     for ahead in (timedelta(hours=2), timedelta(hours=-2)):
         monkeypatch.setattr(ShiftedDatetime, "ahead", ahead)
         with pytest.raises(

@@ -17,7 +17,6 @@ import sqlalchemy as sa
 from ledger_contract import reserve
 
 from dpxplain.errors import BudgetExhausted, InternalError, LedgerBehind, LedgerUnavailable, SourceError
-from dpxplain.ledger import store
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.charge import Charge, Request
 
@@ -184,9 +183,8 @@ def test_unwritable_ledger_is_refused_when_opened(path, monkeypatch, unwritable)
     assert_refused(path, "cannot be opened for writing", "permissions")
 
 
-def test_lock_that_is_never_let_go_is_explained(path, monkeypatch):
-    monkeypatch.setattr(store, "BUSY_SECONDS", 0.05)
-    with closing(open_ledger(path)) as ledger, closing(sqlite3.connect(path)) as other:
+def test_lock_that_is_never_let_go_is_explained(path):
+    with closing(open_ledger(path, busy_seconds=0.05)) as ledger, closing(sqlite3.connect(path)) as other:
         other.execute("BEGIN IMMEDIATE")
         assert ledger.budget("adult").spent == 0.1  # readers do not wait
         with pytest.raises(SourceError, match="locked"):

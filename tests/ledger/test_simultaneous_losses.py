@@ -203,7 +203,7 @@ def test_anchor_renewed_between_two_looks_at_it_leaves_nothing_to_declare(rolled
 def test_renewed_anchor_keeps_the_totals_that_it_knew(anchor):
     file = AnchorFile(anchor)
     file.append(_mark(5, {"ann": 3, "bob": 1}))
-    file.replace(_mark(2, {"ann": 2, "bob": 4}), seen=_mark(5, {}).head)
+    file.replace(_mark(2, {"ann": 2, "bob": 4}), last_read=_mark(5, {}).head)
     kept = AnchorFile(anchor).read()
     assert kept == file.read()
     assert kept.heads == [_mark(2, {}).head]

@@ -64,13 +64,13 @@ def heard(ledger) -> str:
         return str(connection.execute(sa.select(FLIGHTS.c.heard)).scalar_one())
 
 
-def is_heart() -> bool:
+def has_heartbeats() -> bool:
     """Whether this runs in the thread that gives signs of life."""
     return threading.current_thread().name == "dpxplain-single-flight"
 
 
 def wait_until_heart_ends(ledger) -> None:
-    while ledger.flights._heart is not None:
+    while ledger.flights._heartbeat_thread is not None:
         time.sleep(0.01)
 
 
@@ -190,7 +190,7 @@ def test_nothing_is_charged_if_no_thread_can_be_started(pair, monkeypatch):
     assert not there.is_measured("adult", "k")
     assert here.flights._own == {}
     assert here.reserve_once("adult", CHARGE) is not None
-    assert here.flights._heart.is_alive()
+    assert here.flights._heartbeat_thread.is_alive()
 
 
 def test_flight_whose_charge_was_not_committed_is_let_go(pair, monkeypatch):
@@ -215,7 +215,7 @@ def test_heart_beats_on_after_any_error(pair, monkeypatch, caplog):
     failed, updating = threading.Event(), here.store.updating
 
     def fail_once():
-        if failed.is_set() or not is_heart():
+        if failed.is_set() or not has_heartbeats():
             return updating()
         failed.set()
         raise ValueError("what was sent")
@@ -240,7 +240,7 @@ def test_heart_that_stopped_is_started_again_by_the_next_flight(pair, monkeypatc
     hearts, updating = queue.SimpleQueue(), here.store.updating
 
     def stop():
-        if is_heart():
+        if has_heartbeats():
             hearts.put(threading.current_thread())
             raise SystemExit
         return updating()
@@ -276,7 +276,7 @@ def test_release_and_charge_are_all_that_is_written(tmp_path):
 def test_a_repeated_request_finds_its_release_and_waits_for_nobody(tmp_path: Path):
     """A release that was not stored would be waited for as long as its process lives; the timer ends that."""
     stop = Stop()
-    end = threading.Timer(10.0, stop.ask)
+    end = threading.Timer(10.0, stop.request)
     end.daemon = True
     end.start()
     table = pa.table({"sex": ["F", "M", "M"]})
@@ -343,7 +343,7 @@ def test_requests_of_one_killed_process_count_once_and_are_taken_over(pair, addr
             process.send_signal(signal.SIGKILL)
     monkeypatch.setattr(single_flight, "SILENCE", timedelta(0))
     assert here.failures.counted("adult", "ann") == {Ending.DIED: 1}  # before anybody has recorded it
-    here.failures.find_interrupted()
+    here.flights.record_deaths()
     assert [record.action for record in here.audit()].count("interrupted") == 3
     assert here.failures.counted("adult", "ann") == {Ending.DIED: 1}
     ann = here.account("ann", default_limit=1.0)
@@ -424,7 +424,7 @@ def test_process_that_was_silent_during_an_outage_corrects_that_it_died(pair, mo
     monkeypatch.setattr(here.store, "writing", away)
     ann.abandon(entry.row, Ending.LEDGER_LOST)
     make_silent(there)
-    there.failures.find_interrupted()
+    there.flights.record_deaths()
     assert there.failures.counted("adult", "ann") == {Ending.DIED: 1}
     monkeypatch.setattr(here.store, "writing", writing)
     wait_until_heart_ends(here)
@@ -485,7 +485,7 @@ def test_an_ending_that_is_reported_after_a_restore_does_not_keep_the_charge(pai
     here, there = pair
     entry = here.reserve_once("adult", CHARGE)
     make_silent(there)
-    there.failures.find_interrupted()
+    there.flights.record_deaths()
     there.recovery.backup(tmp_path / "backup.sqlite")
     there.release(there.reserve_once("adult", CHARGE).row, "{}")
     restored(there, tmp_path / "backup.sqlite", by="carol")

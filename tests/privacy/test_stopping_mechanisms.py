@@ -49,11 +49,11 @@ class StopsAfter(SeededNoise):
         self.left, self.stop, self.late = draws, stop, 0
 
     def _count(self, draws: int) -> None:
-        if self.stop.asked:
+        if self.stop.is_requested:
             self.late += draws
         self.left -= draws
         if self.left <= 0:
-            self.stop.ask()
+            self.stop.request()
 
     def gaussian(self, measurement: Any, values: np.ndarray, scale: float) -> np.ndarray:
         self._count(len(values))
@@ -118,7 +118,7 @@ def test_a_stop_in_the_middle_ends_it_soon(mechanism: Callable[[NoiseSource], ob
 def test_nothing_begins_after_a_stop() -> None:
     for mechanism in MECHANISMS.values():
         stop = Stop()
-        stop.ask()
+        stop.request()
         noise = StopsAfter(10**9, stop)
         with stoppable(stop), pytest.raises(Stopped):
             mechanism(noise)

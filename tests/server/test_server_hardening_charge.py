@@ -106,7 +106,7 @@ def test_failures_of_a_process_that_is_gone_count_too(tmp_path: Path) -> None:
         for entry in entries[:2]:
             account.abandon(entry.row)  # as when it fails
         for entry in entries[2:]:
-            book.flights.let_go(entry.row)  # as when its process is killed: both count as one
+            book.flights.stop_heartbeat(entry.row)  # as when its process is killed: both count as one
         with book.store.updating() as connection:
             connection.execute(sa.update(FLIGHTS).values(heard="2026-01-01T00:00:00+00:00"))
         assert ask(client, COUNT).json()["code"] == "too_many_failures"

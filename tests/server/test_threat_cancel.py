@@ -108,7 +108,7 @@ def cancelled_before(event: Callable[[], None], client: httpx.Client, server: Ru
     """The job in the end, if the event follows when the server knows that the job is to be cancelled."""
     with ThreadPoolExecutor(1) as threads:
         response = threads.submit(client.delete, f"/jobs/{job}")
-        while not server.state.jobs.local(job).task.stop.asked:
+        while not server.state.jobs.local(job).task.stop.is_requested:
             time.sleep(0.01)
         event()
         response.result().raise_for_status()

@@ -12,6 +12,7 @@ from dpxplain.model.expression import (
     Operation,
     OutputCondition,
     OutputFormula,
+    Value,
 )
 from dpxplain.model.query import (
     Aggregate,
@@ -19,7 +20,6 @@ from dpxplain.model.query import (
     Comparison,
     Filter,
     IsNull,
-    Literal_,
     Membership,
     Not,
     Or,
@@ -59,7 +59,7 @@ def identifier(text: str) -> str:
     return '"' + text.replace('"', '""') + '"' if not text.isidentifier() or text == "Group" else text
 
 
-def literal(value: Literal_) -> str:
+def literal(value: Value) -> str:
     if isinstance(value, bool):
         return str(value).upper()
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)

@@ -335,7 +335,7 @@ def test_a_column_named_by_a_reserved_word_is_to_be_quoted(name: str, sql: str) 
     with pytest.raises(QueryRefused) as caught:
         parse(sql.format(word, word), schema)
     error = caught.value
-    assert error.what == f"{word} is a reserved word of SQL."
+    assert error.reason == f"{word} is a reserved word of SQL."
     assert error.remedy == f'Write the column in double quotes: "{name}".'
     assert error.sql[error.start : error.end] == word
     assert parse(f'SELECT "{name}", COUNT(*) FROM t WHERE "{name}" = \'a\' GROUP BY "{name}"', schema)
@@ -361,7 +361,7 @@ def test_the_privacy_unit_is_refused_as_what_it_is(sql: str) -> None:
     schema = Schema.load({"table": {"name": "t"}, "privacy": privacy, "columns": {"sex": {"values": ["F"]}}})
     with pytest.raises(QueryRefused) as caught:
         parse(sql.replace("»", "").replace("«", ""), schema)
-    assert caught.value.what == (
+    assert caught.value.reason == (
         "person identifies the people being protected, so a query cannot group by it or read it."
     )
     assert caught.value.remedy == "To count them, write COUNT(DISTINCT person)."
@@ -393,7 +393,7 @@ def test_a_value_label_stands_for_its_value_where_that_is_clear() -> None:
     ):
         with pytest.raises(QueryRefused) as caught:
             where(condition)
-        assert caught.value.what.startswith(problem)
+        assert caught.value.reason.startswith(problem)
         assert caught.value.remedy == remedy
 
 

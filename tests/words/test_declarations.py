@@ -104,6 +104,26 @@ def test_exactly_the_declarations_that_matter_are_named(sql: str, expected: tupl
     assert shaped_by(parse(sql, BY_PLANE).queries, BY_PLANE) == (KEPT, *expected)
 
 
+@pytest.mark.parametrize(
+    ("column", "sentence"),
+    [
+        ({"bounds": [0, 10]}, "Values of short above 10 count as 10, and values below 0 as 0."),
+        (
+            {"bounds": [-5, 200]},
+            "short lies between -5 and 200, because of the declared limits of its columns.",
+        ),
+        ({"values": [0, 1]}, "short has the values 0, 1, as declared."),
+    ],
+)
+def test_what_is_declared_beside_an_expression_is_not_said_to_follow_from_it(
+    column: dict[str, list[int]], sentence: str
+) -> None:
+    columns = {"delay": {"bounds": [0, 100]}, "short": {"expression": "delay"} | column}
+    schema = Schema.load({"table": {"name": "flights"}, "privacy": {"rho": 1.0}, "columns": columns})
+    queries = parse("SELECT COUNT(short) FROM flights", schema).queries
+    assert sentence in shaped_by(queries, schema)
+
+
 def test_a_public_table_is_named_with_what_it_does_not_have() -> None:
     tables = {"airlines": {"key": "carrier", "public": True}}
     schema = Schema.load(

@@ -47,7 +47,7 @@ from dpxplain.engines.statements import check_units, fit_counts, grouped_of, joi
 from dpxplain.errors import DataChanged, InternalError, SourceError
 from dpxplain.model.column import ValueCounts
 from dpxplain.model.confidential import Confidential, ContentDigest, sealed
-from dpxplain.model.groups import MOST_CELLS, AnyGrouped, Block, DenseGrouped, Grouped, cell_number
+from dpxplain.model.groups import MOST_CELLS, AnyGrouped, Block, DenseGrouped, Grouped, cell_count
 from dpxplain.model.process import check_stop, interruptible, stoppable_steps
 from dpxplain.model.query import CONDENSED, DERIVED, ENCODED, Parameters, Query, Subsets, code_column
 from dpxplain.model.schema import Schema, all_parts, parts
@@ -70,7 +70,7 @@ Codes = Mapping[str, NDArray[np.integer]]
 
 def suits_dense(group_by: Sequence[str], subsets: Subsets, sizes: Mapping[str, int]) -> bool:
     """Whether dense arrays are faster. Depends on the declared domains only."""
-    return len(subsets) > FEW_SUBSETS and cell_number(group_by, subsets, sizes) <= MOST_CELLS
+    return len(subsets) > FEW_SUBSETS and cell_count(group_by, subsets, sizes) <= MOST_CELLS
 
 
 class DenseCounts:

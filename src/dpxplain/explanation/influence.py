@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.explanation.family import Part, PredicateFamily
-from dpxplain.model.groups import MOST_CELLS, AnyGrouped, Block, DenseGrouped, Grouped, Groups, cell_number
+from dpxplain.model.groups import MOST_CELLS, AnyGrouped, Block, DenseGrouped, Grouped, Groups, cell_count
 from dpxplain.model.query import AggregateKind
 from dpxplain.model.release import FloatArray, IntArray
 from dpxplain.privacy.sensitivity import SCORE_GRID
@@ -299,12 +299,12 @@ class DenseCells:
 def is_dense(groups: Groups, family: PredicateFamily, blocks: Blocks) -> bool:
     """Whether all cells that could be occupied fit in memory; depends on declared sizes only."""
     sizes = _code_numbers(groups, family)
-    return cell_number(groups.columns, blocks, sizes) <= MOST_CELLS and family.size <= MOST_CELLS
+    return cell_count(groups.columns, blocks, sizes) <= MOST_CELLS and family.size <= MOST_CELLS
 
 
 def pass_bytes(groups: Groups, family: PredicateFamily, blocks: Blocks) -> int:
     """The memory charged for a pass, from declared sizes, so that caching reveals no occupied cells."""
-    cells = cell_number(groups.columns, blocks, _code_numbers(groups, family))
+    cells = cell_count(groups.columns, blocks, _code_numbers(groups, family))
     return BYTES_PER_CELL * min(cells, MOST_CELLS)
 
 

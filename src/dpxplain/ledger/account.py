@@ -8,6 +8,7 @@ import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -34,7 +35,7 @@ from dpxplain.ledger.audit import (
     standing,
 )
 from dpxplain.ledger.protocol import EVERYONE, DataVersion, damage_explained
-from dpxplain.ledger.single_flight import Flights, may_follow, put_back
+from dpxplain.ledger.single_flight import Flights, may_follow, older_copy_restored
 from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import (
     ENTRIES,
@@ -48,6 +49,7 @@ from dpxplain.ledger.tables import (
     VERSIONS,
     WITH_SUBJECT,
     count_entry,
+    matching,
 )
 from dpxplain.model.charge import (
     LARGEST_NUMBER,
@@ -84,21 +86,19 @@ _NOTICE_KINDS = frozenset({"limit", "top-up", "grant"})
 MOST_PREPARATIONS = 200
 """Preparations considered for one query: the most expensive ones, which are the most precise."""
 
-_OF_DATASET = ENTRIES.c.dataset == sa.bindparam("dataset")
+_OF_DATASET = matching(ENTRIES, "dataset")
 _IS_NOTICE = sa.and_(ENTRIES.c.analyst == "", ENTRIES.c.charge_units == 0)
+_ROW_ID = attrgetter("id")
 _IS_RELEASED = RELEASES.c.entry.is_not(None).label("released")
 _SHARES = (
     sa.select(SHARES.c.owner, SHARES.c.reader, SHARES.c.shared)
-    .where(
-        SHARES.c.dataset == sa.bindparam("dataset"),
-        SHARES.c.reader.in_(sa.bindparam("readers", expanding=True)),
-    )
+    .where(matching(SHARES, "dataset"), SHARES.c.reader.in_(sa.bindparam("readers", expanding=True)))
     .order_by(SHARES.c.id)
 )
 
 
-class _Reads(NamedTuple):
-    """Statements on one range of the entries: all of a data set, or those of one analyst."""
+class _Statements(NamedTuple):
+    """The statements that read one range of entries: all of a data set, or those of one analyst."""
 
     by_key: sa.Select[Any]
     page: sa.Select[Any]
@@ -106,45 +106,35 @@ class _Reads(NamedTuple):
     preparations: sa.Select[Any]
 
 
-# Statements are built once: SQLAlchemy takes longer to build one than SQLite to run it.
 _ENTRIES = sa.select(ENTRIES, _IS_RELEASED)
 _AT_ROW = _ENTRIES.outerjoin(RELEASES).where(_OF_DATASET, ENTRIES.c.id == sa.bindparam("number"))
 _WITHOUT_NUMBER = _AT_ROW.where(ENTRIES.c.number.is_(None))
-_BY_NUMBER = _ENTRIES.outerjoin(RELEASES).where(
-    _OF_DATASET,
-    ENTRIES.c.analyst == sa.bindparam("owner"),
-    ENTRIES.c.number == sa.bindparam("number"),
-    sa.not_(_IS_NOTICE),
-)
-_NOTICE_BY_NUMBER = _ENTRIES.outerjoin(RELEASES).where(
-    _OF_DATASET, _IS_NOTICE, ENTRIES.c.number == sa.bindparam("number")
-)
+_AT_NUMBER = _ENTRIES.outerjoin(RELEASES).where(matching(ENTRIES, "dataset", "number"))
+_BY_NUMBER = _AT_NUMBER.where(ENTRIES.c.analyst == sa.bindparam("owner"), sa.not_(_IS_NOTICE))
+_NOTICE_BY_NUMBER = _AT_NUMBER.where(_IS_NOTICE)
 _PAYLOAD = sa.select(RELEASES.c.payload).where(RELEASES.c.entry == sa.bindparam("of_entry"))
-_VERSION_NAMES = sa.select(VERSIONS.c.version).where(VERSIONS.c.dataset == sa.bindparam("dataset"))
+_VERSION_NAMES = sa.select(VERSIONS.c.version).where(matching(VERSIONS, "dataset"))
 
 
-def _reads(*conditions: sa.ColumnElement[bool]) -> _Reads:
+def _statements(*conditions: sa.ColumnElement[bool]) -> _Statements:
     entries = _ENTRIES.where(_OF_DATASET, *conditions)
     released = entries.join(RELEASES)
-    of_kind = sa.select(ENTRIES.c.id).join(RELEASES).where(
-        _OF_DATASET, *conditions, ENTRIES.c.kind == sa.bindparam("kind")
-    )  # fmt: skip
+    of_kind = sa.select(ENTRIES.c.id).join(RELEASES).where(matching(ENTRIES, "dataset", "kind"), *conditions)
     # Two index searches, because with OR the databases would read all entries of the kind.
     newest = [
         sa.select(of_kind.where(version).order_by(ENTRIES.c.id.desc()).limit(1).subquery().c.id)
-        for version in (ENTRIES.c.version == sa.bindparam("version"), ENTRIES.c.version.is_(None))
+        for version in (matching(ENTRIES, "version"), ENTRIES.c.version.is_(None))
     ]
     most_precise = (
         sa.select(ENTRIES.c.id)
         .join(RELEASES)
-        .where(_OF_DATASET, *conditions)
-        .where(sa.text(WITH_SUBJECT), ENTRIES.c.subject == sa.bindparam("subject"))
+        .where(matching(ENTRIES, "dataset", "subject"), *conditions, sa.text(WITH_SUBJECT))
         .order_by(ENTRIES.c.charge_units.desc())
         .limit(MOST_PREPARATIONS)
     )
-    return _Reads(
+    return _Statements(
         by_key=released.add_columns(RELEASES.c.payload)
-        .where(ENTRIES.c.key == sa.bindparam("key"))
+        .where(matching(ENTRIES, "key"))
         .order_by(ENTRIES.c.id + 0)  # without + 0, both databases might read all entries in order
         .limit(1),
         page=entries.outerjoin(RELEASES)
@@ -161,15 +151,15 @@ def _reads(*conditions: sa.ColumnElement[bool]) -> _Reads:
     )
 
 
-_EVERY_ENTRY = _reads()
-_ENTRIES_OF_OWNER = _reads(ENTRIES.c.analyst == sa.bindparam("owner"))
-_NOTICES = _reads(sa.text(PUBLIC_NOTICE))  # type: ignore[arg-type]
+_EVERY_ENTRY = _statements()
+_ENTRIES_OF_OWNER = _statements(ENTRIES.c.analyst == sa.bindparam("owner"))
+_NOTICES = _statements(sa.text(PUBLIC_NOTICE))  # type: ignore[arg-type]
 
 
 class _Range(NamedTuple):
     """Entries that one statement reads; `owner` is set if they are one analyst's."""
 
-    reads: _Reads
+    statements: _Statements
     owner: str | None
 
 
@@ -182,9 +172,9 @@ class VisibleEntries:
         self._sees_all = sees_all or not analyst
 
     def find(self, dataset: str, key: str) -> tuple[Entry, str] | None:
-        rows = self._rows(dataset, lambda reads: reads.by_key, key=key)
-        row = min(rows, key=_row_id, default=None)
-        return None if row is None else (self._entry(row), row.payload)
+        rows = self._rows(dataset, lambda statements: statements.by_key, key=key)
+        row = min(rows, key=_ROW_ID, default=None)
+        return None if row is None else (self._entry(row._asdict()), row.payload)
 
     def get(self, dataset: str, entry: EntryId) -> tuple[Entry, str] | None:
         with self.store.reading() as connection:
@@ -192,19 +182,19 @@ class VisibleEntries:
             if row is None:  # a hidden release is not read either, because the time would reveal it
                 return None
             payload = connection.execute(_PAYLOAD, {"of_entry": row.id}).scalar_one_or_none()
-        return None if payload is None else (self._entry(row), payload)
+        return None if payload is None else (self._entry(row._asdict()), payload)
 
     def entry(self, dataset: str, id: EntryId) -> Entry | None:
         with self.store.reading() as connection:
             row = self._numbered(connection, dataset, id)
-        return None if row is None else self._entry(row)
+        return None if row is None else self._entry(row._asdict())
 
     def at_row(self, dataset: str, row: int) -> Entry | None:
         """The entry in this row, as a job or a flight names it."""
         with self.store.reading() as connection:
             stored = connection.execute(_AT_ROW, {"dataset": dataset, "number": row}).one_or_none()
             stored = self._if_visible(connection, dataset, stored)
-        return None if stored is None else self._entry(stored)
+        return None if stored is None else self._entry(stored._asdict())
 
     def _numbered(self, connection: sa.Connection, dataset: str, id: EntryId) -> sa.Row[Any] | None:
         """The row of an entry of the analyst, or of the owner whom the number names.
@@ -224,7 +214,7 @@ class VisibleEntries:
     def _if_visible(
         self, connection: sa.Connection, dataset: str, row: sa.Row[Any] | None
     ) -> sa.Row[Any] | None:
-        if row is None or self._sees_all or row.analyst == self._analyst or _is_notice(row):
+        if row is None or self._sees_all or row.analyst == self._analyst or _is_notice(row._asdict()):
             return row
         return row if row.analyst in self._owners(connection, dataset) else None
 
@@ -232,19 +222,21 @@ class VisibleEntries:
         rows: list[sa.Row[Any]] = []
         with self.store.reading() as connection:
             wanted = {"dataset": dataset, "kind": kind}
-            versions = [version] if version is not None else [*_version_names(connection, dataset), ""]
-            for reads, owner in self._ranges(connection, dataset, with_notices=kind in _NOTICE_KINDS):
+            versions = [version]
+            if version is None:
+                versions = [*connection.execute(_VERSION_NAMES, {"dataset": dataset}).scalars(), ""]
+            for statements, owner in self._ranges(connection, dataset, with_notices=kind in _NOTICE_KINDS):
                 for of_version in versions:
                     parameters = wanted | {"owner": owner, "version": of_version}
-                    rows += connection.execute(reads.latest, parameters).all()
+                    rows += connection.execute(statements.latest, parameters).all()
             if not rows:
                 known_limit(connection, dataset)
-        row = max(rows, key=_row_id, default=None)
-        return None if row is None else self._entry(row)
+        row = max(rows, key=_ROW_ID, default=None)
+        return None if row is None else self._entry(row._asdict())
 
     def preparations(self, dataset: str, subject: str) -> list[Entry]:
-        rows = self._rows(dataset, lambda reads: reads.preparations, subject=subject)
-        return [self._entry(row) for row in sorted(rows, key=_row_id)]
+        rows = self._rows(dataset, lambda statements: statements.preparations, subject=subject)
+        return [self._entry(row._asdict()) for row in sorted(rows, key=_ROW_ID)]
 
     def history_page(
         self, dataset: str, before: EntryId | None = None, limit: int = LARGEST_PAGE
@@ -255,20 +247,20 @@ class VisibleEntries:
         with self.store.reading() as connection:
             end = LARGEST_NUMBER if before is None else self._row_of(connection, dataset, before)
             wanted = {"dataset": dataset, "before": end, "limit": count + 1}
-            for reads, owner in self._ranges(connection, dataset, with_notices=True):
-                newest = connection.execute(reads.page, wanted | {"owner": owner}).all()
+            for statements, owner in self._ranges(connection, dataset, with_notices=True):
+                newest = connection.execute(statements.page, wanted | {"owner": owner}).all()
                 rows += newest
                 if newest and self._sees_all:
                     spent = newest[0].total_units
-                elif newest and reads is _ENTRIES_OF_OWNER:
+                elif newest and statements is _ENTRIES_OF_OWNER:
                     spent += newest[0].own_units
             if not rows:
                 known_limit(connection, dataset)
-        rows = sorted(rows, key=_row_id, reverse=True)
+        rows = sorted(rows, key=_ROW_ID, reverse=True)
         page = rows[:count]
         entries = []
         for row in page:
-            entries.append(self._entry(row, spent))
+            entries.append(self._entry(row._asdict(), spent))
             spent -= row.charge_units
         return HistoryPage(entries[::-1], entries[-1].id if len(rows) > count else None)
 
@@ -288,15 +280,15 @@ class VisibleEntries:
     def _rows(
         self,
         dataset: str,
-        statement: Callable[[_Reads], sa.Select[Any]],
+        choose: Callable[[_Statements], sa.Select[Any]],
         **wanted: str | int,
     ) -> list[sa.Row[Any]]:
-        """The rows that a statement finds in each range."""
+        """The rows that the chosen statement finds in each range."""
         rows: list[sa.Row[Any]] = []
         with self.store.reading() as connection:
-            for reads, owner in self._ranges(connection, dataset, with_notices=False):
+            for statements, owner in self._ranges(connection, dataset, with_notices=False):
                 parameters = {"dataset": dataset, "owner": owner, **wanted}
-                rows += connection.execute(statement(reads), parameters).all()
+                rows += connection.execute(choose(statements), parameters).all()
             if not rows:
                 known_limit(connection, dataset)
         return rows
@@ -318,25 +310,26 @@ class VisibleEntries:
         return sorted({self._analyst} | {owner for (owner, _), shared in newest.items() if shared})
 
     @damage_explained()
-    def _entry(self, row: sa.Row[Any], total_units: int = 0) -> Entry:
-        is_own = row.analyst == self._analyst
-        id: EntryId = row.id if row.number is None else row.number
-        if row.number is not None and (_is_notice(row) or not is_own):
-            id = written_id(row.number, NOTICE_OWNER if _is_notice(row) else row.analyst)
-        request = None if row.request is None else json.loads(row.request)
+    def _entry(self, row: Mapping[str, Any], total_units: int = 0) -> Entry:
+        """The entry in a row. A row that was just written does not say whether it is released."""
+        is_own = row["analyst"] == self._analyst
+        id: EntryId = row["id"] if row["number"] is None else row["number"]
+        if row["number"] is not None and (_is_notice(row) or not is_own):
+            id = written_id(row["number"], NOTICE_OWNER if _is_notice(row) else row["analyst"])
+        request = None if row["request"] is None else json.loads(row["request"])
         return Entry(
             id=id,
-            row=row.id,
-            time=datetime.fromisoformat(row.time),
-            kind=row.kind,
-            description=row.description,
-            rho=rho_of_units(row.charge_units),
-            spends=tuple(map(Spend.from_row, json.loads(row.spends))),
-            state="released" if row.released else "reserved",
-            key=row.key,
-            analyst=row.analyst,
-            request=request if is_own else _with_owner(request, row.analyst),
-            version=row.version,
+            row=row["id"],
+            time=datetime.fromisoformat(row["time"]),
+            kind=row["kind"],
+            description=row["description"],
+            rho=rho_of_units(row["charge_units"]),
+            spends=tuple(map(Spend.from_row, json.loads(row["spends"]))),
+            state="released" if row.get("released") else "reserved",
+            key=row["key"],
+            analyst=row["analyst"],
+            request=request if is_own else _with_owner(request, row["analyst"]),
+            version=row["version"],
             total_rho=rho_of_units(total_units),
         )
 
@@ -348,16 +341,8 @@ def _with_owner(request: Any, owner: str) -> Any:
     return request
 
 
-def _is_notice(row: sa.Row[Any]) -> bool:
-    return bool(row.analyst == "" and row.charge_units == 0)
-
-
-def _version_names(connection: sa.Connection, dataset: str) -> Sequence[str]:
-    return connection.execute(_VERSION_NAMES, {"dataset": dataset}).scalars().all()
-
-
-def _row_id(row: sa.Row[Any]) -> int:
-    return int(row.id)
+def _is_notice(row: Mapping[str, Any]) -> bool:
+    return bool(row["analyst"] == "" and row["charge_units"] == 0)
 
 
 # -- Account -----------------------------------------------------------------------------------------------
@@ -378,11 +363,7 @@ _CHARGES_OF_KEY = (
     .select_from(ENTRIES)
     .outerjoin(RELEASES)
     .outerjoin(FLIGHTS, FLIGHTS.c.entry == ENTRIES.c.id)
-    .where(
-        ENTRIES.c.dataset == sa.bindparam("dataset"),
-        ENTRIES.c.key == sa.bindparam("key"),
-        ENTRIES.c.id != sa.bindparam("besides"),
-    )
+    .where(matching(ENTRIES, "dataset", "key"), ENTRIES.c.id != sa.bindparam("besides"))
 )
 _ADD_UNRELEASED = sa.insert(UNRELEASED)
 _DELETE_UNRELEASED = sa.delete(UNRELEASED).where(UNRELEASED.c.entry == sa.bindparam("released"))
@@ -447,29 +428,32 @@ class Account(VisibleEntries):
                 self.flights.begin(connection, request, entry.row)
         except LedgerUnavailable:
             if entry is not None:  # it may be committed; the heartbeat marks it once the ledger is back
-                self.flights.doubt(entry.row)
+                self.flights.mark_doubtful(entry.row)
             raise
         except BaseException:
             if entry is not None:  # nothing was charged, and another entry may get its row
-                self.flights.let_go(entry.row)
+                self.flights.stop_heartbeat(entry.row)
             raise
         return entry
 
     def _kept_charge(
         self, connection: sa.Connection, dataset: str, charge: Charge, flight: sa.Row[Any] | None
     ) -> Entry | None:
-        """The entry of an identical charge, if it was never released and no process is measuring it."""
-        id = self.flights.kept_charge(connection, self._request(dataset, charge.key), flight)
+        """The entry of an identical charge, if it was never released and no process is measuring it.
+
+        Identical includes the description: if the request's words have changed, it is charged anew.
+        """
+        id = self.flights.kept_entry(connection, self._request(dataset, charge.key), flight)
         if id is None:
             return None
         stored = connection.execute(sa.select(ENTRIES).where(ENTRIES.c.id == id)).mappings().one()
         if any(stored[name] != value for name, value in self._row(dataset, charge).items()):
             return None
-        if charge.kind == "discover":
+        if charge.kind == audit.DISCOVERY:
             _check_undiscovered(connection, dataset, charge.key, besides=id)
         if charge.data is not None:
             check_or_open(connection, dataset, charge.data, self._analyst)
-        return self._charged_entry(charge, dict(stored))
+        return self._entry(dict(stored))
 
     def is_measured(self, dataset: str, key: str) -> bool:
         return self.flights.is_measured(self._request(dataset, key))
@@ -490,7 +474,7 @@ class Account(VisibleEntries):
             self.store.anchor.check_spent(dataset, self._analyst, state.spent, state.own_spent)
         if refusal := state.refusal(dataset, self._analyst, units):
             raise refusal
-        if charge.kind == "discover":
+        if charge.kind == audit.DISCOVERY:
             _check_undiscovered(connection, dataset, charge.key)
             check_delta(connection, dataset, charge)
         if charge.data is not None:
@@ -502,7 +486,7 @@ class Account(VisibleEntries):
         audit.append_change(connection, self._analyst, audit.RESERVED, dataset, {ENTRIES: line}, time)
         unreleased = {"entry": line["id"], "dataset": dataset, "analyst": self._analyst}
         connection.execute(_ADD_UNRELEASED, unreleased)
-        return self._charged_entry(charge, line)
+        return self._entry(line)
 
     def _row(self, dataset: str, charge: Charge) -> dict[str, Any]:
         """The columns of an entry that its charge determines: all but its time, number and totals."""
@@ -520,22 +504,6 @@ class Account(VisibleEntries):
             "declarations": charge.declarations,
         }
 
-    def _charged_entry(self, charge: Charge, row: Mapping[str, Any]) -> Entry:
-        return Entry(
-            id=row["id"] if row["number"] is None else row["number"],
-            row=row["id"],
-            time=datetime.fromisoformat(row["time"]),
-            kind=charge.kind,
-            description=charge.request.words,
-            rho=rho_of_units(charge_units(charge.rho, charge.spends)),
-            spends=charge.spends,
-            state="reserved",
-            key=charge.key,
-            analyst=self._analyst,
-            request=charge.request.body,
-            version=None if charge.data is None else charge.data.version,
-        )
-
     def check_affordable(self, dataset: str, rho: float, key: str) -> None:
         """Raises the budget error that reserving this request would raise now. Charges nothing."""
         with self.store.reading() as connection:
@@ -547,11 +515,11 @@ class Account(VisibleEntries):
 
     def release(self, entry: int, payload: str) -> None:
         with self.store.writing() as connection:
-            self._check_not_put_back(connection)
+            self._check_not_restored(connection)
             row = connection.execute(_CHARGED_ENTRY, {"entry": entry, "analyst": self._analyst}).one_or_none()
             is_flight_of_other = row is not None and row.is_measured and row.process != self.flights.process
             if is_flight_of_other or (row is not None and row.released and self.flights.measures(entry)):
-                self.flights.let_go(entry)
+                self.flights.stop_heartbeat(entry)
                 raise ChargeTakenOver("Another process took over this request.", remedy="Ask again.")
             if row is None or row.released:
                 raise InternalError(
@@ -559,26 +527,27 @@ class Account(VisibleEntries):
                 )
             if self.flights.measures(entry) and not row.is_measured:
                 self.flights.check_own(connection, row.dataset, entry)
-            if row.kind == "discover":  # another process may have made it while this one was silent
+            if row.kind == audit.DISCOVERY:  # another process may have made it while this one was silent
                 _check_undiscovered(connection, row.dataset, row.key, besides=entry)
             release = audit.insert(connection, RELEASES, {"entry": entry, "payload": payload})
             audit.append_change(connection, self._analyst, audit.RELEASED, row.dataset, {RELEASES: release})
             connection.execute(_DELETE_UNRELEASED, {"released": entry})
-            self.flights.land(connection, entry)
-        self.flights.let_go(entry)
+            self.flights.end_with_release(connection, entry)
+        self.flights.stop_heartbeat(entry)
 
-    def _check_not_put_back(self, connection: sa.Connection) -> None:
+    def _check_not_restored(self, connection: sa.Connection) -> None:
         """Raises if the ledger is an older copy: it may lack a later take-over or release of this charge."""
         anchor = self.store.anchor
         if anchor is not None and anchor.readable() is not None and anchor.problem(connection) is not None:
-            raise put_back()
+            raise older_copy_restored()
 
     def discovered(self, dataset: str, key: str) -> tuple[Entry, str] | None:
         return VisibleEntries(self.store, self._analyst).find(dataset, key)
 
     def spent_delta(self, dataset: str, column: str | None = None, *, besides: str = "") -> float:
         with self.store.reading() as connection:
-            kept_entry = self.flights.kept_entry(connection, self._request(dataset, besides))
+            request = self._request(dataset, besides)
+            kept_entry = self.flights.kept_entry(connection, request, self.flights.find(connection, request))
             return spent_delta(connection, dataset, column, besides=kept_entry)
 
     def close(self) -> None:
@@ -639,20 +608,14 @@ def _declare(connection: sa.Connection, dataset: str, declared: int, delta: floa
 #
 # Data are recognised by keyed fingerprints of their content.
 
-_VERSION_BY_NAME = sa.select(VERSIONS).where(
-    VERSIONS.c.dataset == sa.bindparam("dataset"), VERSIONS.c.version == sa.bindparam("version")
-)
-_ALL_VERSIONS = (
-    sa.select(VERSIONS).where(VERSIONS.c.dataset == sa.bindparam("dataset")).order_by(VERSIONS.c.id)
-)
+_VERSION_BY_NAME = sa.select(VERSIONS).where(matching(VERSIONS, "dataset", "version"))
+_ALL_VERSIONS = sa.select(VERSIONS).where(matching(VERSIONS, "dataset")).order_by(VERSIONS.c.id)
 _CHARGES_BY_VERSION = (
     sa.select(ENTRIES.c.version, sa.func.sum(ENTRIES.c.charge_units))
-    .where(ENTRIES.c.dataset == sa.bindparam("dataset"), ENTRIES.c.charge_units > 0)
+    .where(matching(ENTRIES, "dataset"), ENTRIES.c.charge_units > 0)
     .group_by(ENTRIES.c.version)
 )
-_KNOWN_STATE = sa.select(FILE_STATES.c.version).where(
-    FILE_STATES.c.version == sa.bindparam("version"), FILE_STATES.c.state == sa.bindparam("state")
-)
+_KNOWN_STATE = sa.select(FILE_STATES.c.version).where(matching(FILE_STATES, "version", "state"))
 _ADD_STATE = sa.text(
     "INSERT INTO file_states (version, state) VALUES (:version, :state) ON CONFLICT DO NOTHING"
 )
@@ -674,7 +637,6 @@ class SQLDataVersions:
             return [_version_of(row) for row in connection.execute(_ALL_VERSIONS, {"dataset": dataset})]
 
     def open(self, dataset: str, version: str, digest: ContentDigest, by: str = "") -> DataVersion:
-        """The version. Opens it with these data unless it is open already."""
         with self._store.recording() as connection:
             opened = _find_version(connection, dataset, version)
             return opened or _open_version(connection, dataset, version, digest, by)
@@ -689,13 +651,11 @@ class SQLDataVersions:
         return {version: rho_of_units(int(units)) for version, units in rows}
 
     def recognises(self, version: DataVersion, state: str) -> bool:
-        """Whether files in this state were read in full before and were the version's data."""
         wanted = {"version": version.id, "state": version.keyed_state(state)}
         with self._store.single_read() as connection:
             return connection.execute(_KNOWN_STATE, wanted).first() is not None
 
     def remember(self, version: DataVersion, state: str) -> None:
-        """Stores the state, so that files in this state are recognised as the version's data."""
         if not self.recognises(version, state):
             with self._store.updating() as connection:
                 row = {"version": version.id, "state": version.keyed_state(state)}

@@ -65,11 +65,6 @@ class LedgerAddress:
         return str(self.folder / ANCHOR_FILE) if database_address(self.place) is not None else None
 
     @property
-    def anchoring(self) -> dict[str, Any]:
-        """The fields that say where the anchor is, for another ledger under the same configuration."""
-        return {"folder": self.folder, "configured_anchor": self.configured_anchor}
-
-    @property
     def is_unused(self) -> bool:
         """Whether it is the ledger of a workspace that was never used, so that nothing was spent in it."""
         if not self.is_workspace:
@@ -190,7 +185,7 @@ def _with_servers_anchor(address: LedgerAddress, configured: LedgerAddress | Non
         return address
     if server is None or served is None or _identity(served.place) != _identity(address.place):
         return address
-    return replace(address, **server.anchoring)
+    return replace(address, folder=server.folder, configured_anchor=server.configured_anchor)
 
 
 def _identity(place: str) -> object:
@@ -267,15 +262,15 @@ def _unreadable_address() -> BadRequest:
 
 
 def _unknown_scheme(scheme: str) -> BadRequest:
-    near = get_close_matches(scheme.lower(), _SCHEMES, n=1)
+    similar_schemes = get_close_matches(scheme.lower(), _SCHEMES, n=1)
     if scheme.lower() in ("postgresql", "postgres"):
         return BadRequest(
             "The ledger's address needs two slashes after postgresql:, and cannot be given as a folder.",
             remedy=f"Write postgresql://... and pass it as --ledger or {LEDGER_VARIABLE}.",
         )
-    if near == ["sqlite"]:
+    if similar_schemes == ["sqlite"]:
         remedy = "For SQLite, give the path alone, without sqlite://, such as /folder/ledger.sqlite."
-    elif near:
+    elif similar_schemes:
         remedy = "Did you mean postgresql://user:password@host:5432/database?"
     else:
         remedy = "Use the path of a file, or postgresql://user:password@host:5432/database."

@@ -28,9 +28,9 @@ import sqlalchemy as sa
 
 from dpxplain.errors import BadRequest
 from dpxplain.ledger import audit
-from dpxplain.ledger.anchor_guard import sync_folder
+from dpxplain.ledger.anchor_guard import create_synced, sync_folder
 from dpxplain.ledger.audit import rho_text
-from dpxplain.ledger.protocol import AuditReport
+from dpxplain.ledger.protocol import UNREADABLE, AuditReport
 from dpxplain.ledger.tables import ENTRIES, LIMITS, LOG, RELEASES, STATE, primary_key
 
 LONG_LOG = 20_000
@@ -39,12 +39,12 @@ LONG_LOG = 20_000
 _FORMAT = "dpxplain-anchor-1"
 _KEY_BYTES = 32
 _MOST_BYTES = 10_000_000
-_LARGE = (ENTRIES, RELEASES)
-_SMALL = [table for table in STATE if table not in _LARGE]
+_LARGE_TABLES = (ENTRIES, RELEASES)
+_SMALL_TABLES = [table for table in STATE if table not in _LARGE_TABLES]
 _RARE_ACTIONS = sorted(audit.CHANGES - {audit.RESERVED, audit.RELEASED})
 _KEYS_AT_ONCE = 500
 
-_FIRST = sa.select(LOG.c.hash).order_by(LOG.c.id).limit(1)
+_FIRST_HASH = sa.select(LOG.c.hash).order_by(LOG.c.id).limit(1)
 _DATASETS = sa.select(LIMITS.c.dataset).distinct()
 
 
@@ -65,7 +65,7 @@ class Anchor:
         """An anchor of the log as it is now."""
         records, head = audit.head(connection)
         return cls(
-            first=connection.execute(_FIRST).scalar_one_or_none() or audit.GENESIS,
+            first=connection.execute(_FIRST_HASH).scalar_one_or_none() or audit.GENESIS,
             records=records,
             head=head,
             time=audit.now(),
@@ -92,7 +92,7 @@ class Anchor:
             fields = {name: value for name, value in content.items() if name != "format"}
             if genuine and content["format"] == _FORMAT:
                 return cls(**fields)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        except UNREADABLE:
             raise BadRequest(
                 "This is not an anchor file.", remedy="Name a file that dpxplain audit anchor has written."
             ) from None
@@ -110,7 +110,7 @@ class Anchor:
         if last == 0:
             return [f"The log is empty, but {made_at}. Somebody replaced the ledger by an empty one."]
         problems = []
-        if connection.execute(_FIRST).scalar_one() != self.first:
+        if connection.execute(_FIRST_HASH).scalar_one() != self.first:
             problems.append(
                 "The log begins differently from the one that the anchor was made for. It was rewritten, or "
                 "belongs to another ledger."
@@ -157,10 +157,7 @@ def write_anchor(file: Path, anchor: Anchor, key: bytes) -> None:
         )
     draft = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
     try:
-        with draft.open("w", encoding="utf-8") as stream:
-            stream.write(anchor.signed(key))
-            stream.flush()
-            os.fsync(stream.fileno())
+        create_synced(draft, anchor.signed(key).encode(), mode=0o666)
         draft.replace(file)
         sync_folder(file.absolute().parent)
     except OSError:
@@ -186,23 +183,14 @@ def read_key(file: Path) -> bytes:
 
 def make_key(file: Path) -> None:
     """Creates a random key that only its owner can read, unless the file exists."""
-    unwritable = BadRequest(f"{str(file)!r} cannot be written.", remedy="Choose another place.")
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        create_synced(file, f"{secrets.token_hex(_KEY_BYTES)}\n".encode())
+        sync_folder(file.absolute().parent)
     except FileExistsError:
         return
     except OSError:
-        raise unwritable from None
-    try:
-        with os.fdopen(descriptor, "w", encoding="ascii") as stream:
-            stream.write(secrets.token_hex(_KEY_BYTES) + "\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        sync_folder(file.absolute().parent)
-    except OSError:
-        file.unlink(missing_ok=True)  # a partly written key would be refused as damaged
-        raise unwritable from None
+        raise BadRequest(f"{str(file)!r} cannot be written.", remedy="Choose another place.") from None
 
 
 def _signature(content: Any, key: bytes) -> str:
@@ -247,22 +235,18 @@ def verify_since(connection: sa.Connection, anchor: Anchor) -> AuditReport:
     for row in _rare_records(connection, anchor.records):
         problems += tables.add(row)
     older = {kind: set(digests) for kind, digests in tables.digests.items()}
-    previous, records = anchor.head, anchor.records
-    for row in audit.stream(connection, sa.select(LOG).where(LOG.c.id > anchor.records).order_by(LOG.c.id)):
-        records += 1
-        problems += audit.broken_link(row, previous)
-        previous = str(row.hash)
-        if row.action in audit.CHANGES:
-            problems += tables.add(row)
-    problems += tables.differences(connection, _SMALL)
+    later = sa.select(LOG).where(LOG.c.id > anchor.records).order_by(LOG.c.id)
+    chain = audit.check_chain(connection, tables, later, anchor.records, anchor.head)
+    problems += chain.problems
+    problems += tables.differences(connection, _SMALL_TABLES)
     last_entry = _last_entry(connection, anchor.records)
-    for table in _LARGE:
+    for table in _LARGE_TABLES:
         kind = audit.NAMES[table.name]
         digests, older_keys = tables.digests.get(kind, {}), older.get(kind, set())
-        new = {key: digest for key, digest in digests.items() if key not in older_keys}
-        problems += _changed_rows(connection, table, kind, new, last_entry)
+        newer = {key: digest for key, digest in digests.items() if key not in older_keys}
+        problems += _changed_rows(connection, table, newer, last_entry)
     problems += _wrong_totals(connection, anchor, last_entry)
-    return AuditReport(records, previous, problems)
+    return AuditReport(chain.records, chain.head, problems)
 
 
 def _rare_records(connection: sa.Connection, until: int) -> Iterator[sa.Row[Any]]:
@@ -300,11 +284,11 @@ def _last_entry(connection: sa.Connection, until: int) -> int:
 
 
 def _changed_rows(
-    connection: sa.Connection, table: sa.Table, kind: str, recorded: dict[Any, bytes], last_entry: int
+    connection: sa.Connection, table: sa.Table, recorded: dict[Any, bytes], last_entry: int
 ) -> list[str]:
     """Problems with rows newer than the anchor: altered, gone, or not in the log."""
-    key, problems, missing = primary_key(table), [], dict(recorded)
-    for number, digest in audit.row_digests(table, _rows(connection, table, recorded)):
+    kind, key, problems, missing = audit.NAMES[table.name], primary_key(table), [], dict(recorded)
+    for number, digest in audit.row_digests(table, _rows_with_keys(connection, table, recorded)):
         if missing.pop(number) != digest:
             problems.append(audit.altered_row(kind, number))
     problems += [audit.deleted_row(kind, number) for number in missing]
@@ -314,7 +298,7 @@ def _changed_rows(
     ]
 
 
-def _rows(connection: sa.Connection, table: sa.Table, keys: Iterable[Any]) -> Iterator[sa.Row[Any]]:
+def _rows_with_keys(connection: sa.Connection, table: sa.Table, keys: Iterable[Any]) -> Iterator[sa.Row[Any]]:
     numbers = list(keys)
     for start in range(0, len(numbers), _KEYS_AT_ONCE):
         chosen = primary_key(table).in_(numbers[start : start + _KEYS_AT_ONCE])

@@ -25,6 +25,7 @@ import sqlalchemy as sa
 from dpxplain.errors import LedgerBehind, LedgerUnavailable, SourceError
 from dpxplain.ledger import OFF, audit
 from dpxplain.ledger.audit import own_spent
+from dpxplain.ledger.protocol import UNREADABLE
 from dpxplain.ledger.tables import ENTRIES, LOG
 
 # -- Durability --------------------------------------------------------------------------------------------
@@ -42,6 +43,19 @@ def sync_folder(folder: Path) -> None:
     """Makes new names in the folder durable, if the system can."""
     with suppress(OSError):
         sync_file(folder)
+
+
+def create_synced(file: Path, content: bytes, *, mode: int = 0o600) -> None:
+    """Creates the file, synced to disk. Raises FileExistsError if it exists; leaves no partial file."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with open(descriptor, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except BaseException:
+        file.unlink(missing_ok=True)
+        raise
 
 
 # -- Anchor file -------------------------------------------------------------------------------------------
@@ -93,7 +107,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class KeptAnchor:
+class AnchorContent:
     """The content of the whole file."""
 
     heads: list[Head]
@@ -116,7 +130,7 @@ class AnchorFile:
         self._compact_at = _BYTES_BEFORE_COMPACTION
         self._forget()
 
-    def read(self) -> KeptAnchor | None:
+    def read(self) -> AnchorContent | None:
         """The file's content; its content when last read, if it is gone; None if there never was a file."""
         with self._lock:
             try:
@@ -128,20 +142,20 @@ class AnchorFile:
                 return None
             # Copies, because other threads may read and write the file while the caller compares.
             spent = {dataset: dict(totals) for dataset, totals in self._spent.items()}
-            return KeptAnchor(list(self._heads), self._entry, self._time, spent)
+            return AnchorContent(list(self._heads), self._entry, self._time, spent)
 
     def append(self, mark: Mark) -> None:
         """Writes and syncs a line, unless another process has already written its content."""
         self._write(lambda stream: self._append_to(stream, mark))
 
-    def replace(self, mark: Mark, earlier: Sequence[Head] = (), *, seen: Head | None) -> None:
+    def replace(self, mark: Mark, earlier: Sequence[Head] = (), *, last_read: Head | None) -> None:
         """Starts the file anew with the `earlier` heads and this mark; totals never fall.
 
-        `seen` is the last head when the caller read the file; None if it could not be read. If another
+        `last_read` is the last head when the caller read the file; None if it could not be read. If another
         process has written to the file since, the mark is only appended: otherwise that process's lines would
         be lost.
         """
-        self._write(lambda stream: self._replace_in(stream, mark, earlier, seen))
+        self._write(lambda stream: self._replace_in(stream, mark, earlier, last_read))
 
     def _write(self, change: Callable[[BinaryIO | None], None]) -> None:
         """Changes the file under its lock. Tries again if another process has just created it."""
@@ -153,7 +167,7 @@ class AnchorFile:
             raise OSError(errno.EEXIST, "a link or folder has this name")
 
     def _replace_in(
-        self, stream: BinaryIO | None, mark: Mark, earlier: Sequence[Head], seen: Head | None
+        self, stream: BinaryIO | None, mark: Mark, earlier: Sequence[Head], last_read: Head | None
     ) -> None:
         """Raises FileExistsError like `_append_to`."""
         try:
@@ -161,7 +175,7 @@ class AnchorFile:
                 self._catch_up(stream)
         except AnchorDamaged:
             self._forget()
-        if self._heads and self._heads[-1] != seen:
+        if self._heads and self._heads[-1] != last_read:
             self._append_to(stream, mark)
             return
         self._heads[:] = earlier
@@ -236,7 +250,7 @@ class AnchorFile:
                 self._offset += len(line)
             if not self._heads:
                 raise AnchorDamaged
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        except UNREADABLE:
             raise AnchorDamaged from None
 
     def _add(self, line: Mapping[str, Any]) -> None:
@@ -264,10 +278,7 @@ class AnchorFile:
         text = _encoded({"format": _FORMAT, "id": id}) + _encoded(summary)
         draft = self.path.with_name(f".{self.path.name}.{id}")
         try:
-            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
-                stream.write(text)
-                stream.flush()
-                os.fsync(stream.fileno())
+            create_synced(draft, text)
             if is_new:
                 _link(draft, self.path)
             else:
@@ -423,7 +434,7 @@ class AnchorGuard:
         unwritten = self._unwritten
         if unwritten is not None:
             # If the log has lost this charge, it was not measured, and a loss was declared for the others.
-            if holds(connection, unwritten.head):
+            if is_in_log(connection, unwritten.head):
                 self._write(unwritten, "Nothing was charged.")
             self._unwritten = None
 
@@ -482,7 +493,7 @@ class AnchorGuard:
             "UTC). It continued from an older copy, was rewritten, or is a different ledger."
         )
 
-    def _lower_total(self, connection: sa.Connection, anchor: KeptAnchor) -> str | None:
+    def _lower_total(self, connection: sa.Connection, anchor: AnchorContent) -> str | None:
         for dataset, totals in sorted(anchor.spent.items()):
             if any(own_spent(connection, dataset, analyst) < units for analyst, units in totals.items()):
                 return self._less_spent(dataset)
@@ -541,20 +552,20 @@ class AnchorGuard:
             self._unwritten = mark  # the next charge must write it first
             raise
 
-    def readable(self) -> KeptAnchor | None:
+    def readable(self) -> AnchorContent | None:
         """The anchor's content; None if the anchor does not exist or cannot be read."""
         try:
             return self.file.read()
         except (AnchorDamaged, OSError):
             return None
 
-    def renew(self, mark: Mark, earlier: Sequence[Head], seen: KeptAnchor | None) -> None:
+    def renew(self, mark: Mark, earlier: Sequence[Head], read: AnchorContent | None) -> None:
         """Starts the anchor anew with the `earlier` heads and this mark, after the curator declared a loss.
 
-        `seen` is the anchor for which the loss was declared. Lines written to it since then are kept.
+        `read` is the anchor for which the loss was declared. Lines written to it since then are kept.
         """
         try:
-            self.file.replace(mark, earlier, seen=None if seen is None else seen.head)
+            self.file.replace(mark, earlier, last_read=None if read is None else read.head)
         except (OSError, AnchorDamaged):
             raise _unwritable("The loss was charged. Declare it again to write the anchor.") from None
         self._logged = self._unwritten = None
@@ -572,7 +583,7 @@ class AnchorGuard:
             LOGGER.error("the anchor file %s cannot be written", self.file.path)
             raise _unwritable(consequence) from None
 
-    def _read(self) -> KeptAnchor | None:
+    def _read(self) -> AnchorContent | None:
         """The anchor's content. Raises, so that nothing is charged, if it cannot be read."""
         try:
             return self.file.read()
@@ -625,7 +636,7 @@ REMEDY = (
 )
 
 
-def holds(connection: sa.Connection, head: Head) -> bool:
+def is_in_log(connection: sa.Connection, head: Head) -> bool:
     """Whether the log has this record."""
     return audit.record_hash(connection, head.records) == head.hash
 

@@ -21,7 +21,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpxplain.errors import BadRequest, BudgetExhausted, InternalError
-from dpxplain.ledger.protocol import EVERYONE, AuditRecord, AuditReport, damage_explained, exhausted_delta
+from dpxplain.ledger.protocol import (
+    EVERYONE,
+    UNREADABLE,
+    AuditRecord,
+    AuditReport,
+    damage_explained,
+    exhausted_delta,
+)
 from dpxplain.ledger.tables import (
     ACCOUNTS,
     ENTRIES,
@@ -37,6 +44,7 @@ from dpxplain.ledger.tables import (
     UNRELEASED,
     VERSIONS,
     count_entry,
+    matching,
     primary_key,
     unguarded,
     wrong_accounts,
@@ -90,8 +98,6 @@ NAMES = {
 _KEYS = {NAMES[table.name]: primary_key(table).name for table in STATE}
 
 _ROWS_AT_ONCE = 500
-_UNREADABLE = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
-"""Raised by values that the ledger never writes, such as NaN, or bytes in place of text."""
 
 LAST_RECORD = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
 _RECORD_HASH = sa.select(LOG.c.hash).where(LOG.c.id == sa.bindparam("id"))
@@ -246,18 +252,12 @@ def verify(connection: sa.Connection, head: str | None) -> AuditReport:
     cannot see that the newest rows and records were cut off together, or that the whole chain was computed
     anew. Only a `head` noted down elsewhere shows that.
     """
-    problems = unprotected(connection)
     tables = RecordedTables()
-    previous, records = GENESIS, 0
-    head_seen = head is None or head == GENESIS
-    for row in stream(connection, sa.select(LOG).order_by(LOG.c.id)):
-        records += 1
-        problems += broken_link(row, previous)
-        previous = str(row.hash)
-        head_seen = head_seen or row.hash == head
-        if row.action in CHANGES:
-            problems += tables.add(row)
-    if not head_seen:
+    chain = check_chain(connection, tables, sa.select(LOG).order_by(LOG.c.id))
+    problems = unprotected(connection) + chain.problems
+    hashes = stream(connection, sa.select(LOG.c.hash))
+    # Compared in Python, because the noted text may be anything; to the end, so that no cursor stays open.
+    if head not in (None, GENESIS) and not sum(row.hash == head for row in hashes):
         problems.append(
             "The head that you noted is not in the log. The log was rewritten, or its end was cut off."
         )
@@ -265,7 +265,28 @@ def verify(connection: sa.Connection, head: str | None) -> AuditReport:
     problems += _wrong_totals(connection)
     problems += _wrong_unreleased(connection)
     problems += wrong_accounts(connection)
-    return AuditReport(records, previous, problems)
+    return AuditReport(chain.records, chain.head, problems)
+
+
+def check_chain(
+    connection: sa.Connection,
+    tables: RecordedTables,
+    statement: sa.Select[Any],
+    records: int = 0,
+    head: str = GENESIS,
+) -> AuditReport:
+    """Checks the records that the statement reads, and adds their changes to the tables.
+
+    They follow the first `records` records, the last of which has the hash `head`.
+    """
+    problems = []
+    for row in stream(connection, statement):
+        records += 1
+        problems += _broken_link(row, head)
+        head = str(row.hash)
+        if row.action in CHANGES:
+            problems += tables.add(row)
+    return AuditReport(records, head, problems)
 
 
 def unprotected(connection: sa.Connection) -> list[str]:
@@ -277,14 +298,14 @@ def unprotected(connection: sa.Connection) -> list[str]:
     ]
 
 
-def broken_link(row: sa.Row[Any], previous: str) -> list[str]:
+def _broken_link(row: sa.Row[Any], previous: str) -> list[str]:
     """What is wrong with a record, or with its place after the record with the hash `previous`."""
     if row.previous == previous and row.action in CHANGES and _is_as_written(row):
         return []
     record = {name: getattr(row, name) for name in ("id", "time", "actor", "action", "dataset")}
     try:
         altered = row.hash != chained(row.previous, record | {"details": parsed(row.details)})
-    except _UNREADABLE:
+    except UNREADABLE:
         altered = True
     if altered:
         return [f"Log record {row.id} was altered."]
@@ -296,14 +317,14 @@ def broken_link(row: sa.Row[Any], previous: str) -> list[str]:
 def _is_as_written(row: Sequence[Any]) -> bool:
     """Whether the hash matches the record, taking its stored details as canonical JSON without parsing them.
 
-    False if the details have another form; then `broken_link` parses them.
+    False if the details have another form; then `_broken_link` parses them.
     """
     id, time, actor, action, dataset, details, previous, hash = row
     try:
         before = f'{{"action":{canonical(action)},"actor":{canonical(actor)},"dataset":{canonical(dataset)}'
         text = f'{before},"details":{details},"id":{id},"time":{canonical(time)}}}'
         return bool(hash == sha256(previous + text))
-    except _UNREADABLE:
+    except UNREADABLE:
         return False
 
 
@@ -332,7 +353,7 @@ class RecordedTables:
                 image_text = text[len(kind) + 4 : -1] if len(details) == 1 else canonical(values)
                 digests[key] = digest(image_text)
             problems += self._exceeded_limits(row.action, details)
-        except _UNREADABLE:
+        except UNREADABLE:
             problems.append(f"Log record {row.id} cannot be read.")
         return problems
 
@@ -396,7 +417,7 @@ def row_digests(table: sa.Table, rows: Iterable[Sequence[Any]]) -> Iterator[tupl
     for row in rows:
         try:
             yield row[key_index], digest(canonical(image(dict(zip(names, row, strict=True)))))
-        except _UNREADABLE:
+        except UNREADABLE:
             yield row[key_index], None
 
 
@@ -442,67 +463,49 @@ def stream(connection: sa.Connection, statement: sa.Select[Any]) -> Iterator[sa.
 
 _STILL_FREE = "Earlier answers stay free."
 
-# Statements are built once: SQLAlchemy takes longer to build one than SQLite to run it.
-_DATASET: sa.BindParameter[str] = sa.bindparam("dataset")
-_ANALYST: sa.BindParameter[str] = sa.bindparam("analyst")
-_LATEST_LIMIT = sa.select(LIMITS).where(LIMITS.c.dataset == _DATASET).order_by(LIMITS.c.id.desc()).limit(1)
-_LATEST_GRANT = (
-    sa.select(GRANTS)
-    .where(GRANTS.c.dataset == _DATASET, GRANTS.c.analyst == _ANALYST)
-    .order_by(GRANTS.c.id.desc())
-    .limit(1)
-)
-_LAST_TOTAL = (
-    sa.select(ENTRIES.c.total_units)
-    .where(ENTRIES.c.dataset == _DATASET)
-    .order_by(ENTRIES.c.id.desc())
-    .limit(1)
-)
-_LAST_OWN_TOTAL = (
-    sa.select(ENTRIES.c.own_units)
-    .where(ENTRIES.c.dataset == _DATASET, ENTRIES.c.analyst == _ANALYST)
-    .order_by(ENTRIES.c.id.desc())
-    .limit(1)
-)
+
+def _newest(table: sa.Table, *columns: str, value: str | None = None) -> sa.Select[Any]:
+    """The newest row in which these columns equal the statement's parameters, or one value of that row."""
+    selected = sa.select(table) if value is None else sa.select(table.c[value])
+    return selected.where(matching(table, *columns)).order_by(table.c.id.desc()).limit(1)
+
+
+_LATEST_LIMIT = _newest(LIMITS, "dataset")
+_LATEST_GRANT = _newest(GRANTS, "dataset", "analyst")
+_LAST_TOTAL = _newest(ENTRIES, "dataset", value="total_units")
+_LAST_OWN_TOTAL = _newest(ENTRIES, "dataset", "analyst", value="own_units")
 
 
 def _analysts_statement(table: sa.Table) -> sa.Select[Any]:
     """The distinct analysts of a table, each found by one step in its index by analyst."""
 
     def first_after(name: Any) -> sa.ScalarSelect[str]:
-        later = sa.select(sa.func.min(table.c.analyst)).where(
-            table.c.dataset == _DATASET, table.c.analyst > name
-        )
-        return later.scalar_subquery()
+        later = (matching(table, "dataset"), table.c.analyst > name)
+        return sa.select(sa.func.min(table.c.analyst)).where(*later).scalar_subquery()
 
     names = sa.select(first_after("").label("name")).cte("names", recursive=True)
     names = names.union_all(sa.select(first_after(names.c.name)).where(names.c.name.is_not(None)))
     return sa.select(names.c.name).where(names.c.name.is_not(None))
 
 
-_DISCOVERY, _LOSS = "discover", "loss"
+DISCOVERY, LOSS = "discover", "loss"
+"""Kinds of entries that spend δ."""
 _DELTA_CHARGES = sa.select(ENTRIES.c.id, ENTRIES.c.kind, ENTRIES.c.request).where(
-    ENTRIES.c.dataset == _DATASET, ENTRIES.c.kind.in_((_DISCOVERY, _LOSS))
+    matching(ENTRIES, "dataset"), ENTRIES.c.kind.in_((DISCOVERY, LOSS))
 )
-_LARGEST_DELTA = sa.select(sa.func.max(LIMITS.c.delta)).where(LIMITS.c.dataset == _DATASET)
+_LARGEST_DELTA = sa.select(sa.func.max(LIMITS.c.delta)).where(matching(LIMITS, "dataset"))
 _ANALYSTS = [_analysts_statement(table) for table in (ENTRIES, GRANTS)]
-
-
-def _gaussian(analyst: sa.ColumnElement[str] | str) -> sa.ScalarSelect[int]:
-    of_account = sa.select(ACCOUNTS.c.gaussian_units).where(
-        ACCOUNTS.c.dataset == _DATASET, ACCOUNTS.c.analyst == analyst
-    )
-    return of_account.scalar_subquery()
 
 
 def _standing_statement() -> sa.Select[Any]:
     limit, grant = _LATEST_LIMIT.subquery(), _LATEST_GRANT.subquery()
+    gaussian = sa.select(ACCOUNTS.c.gaussian_units).where(matching(ACCOUNTS, "dataset"))
     return sa.select(
         *(limit.c.declared_units, limit.c.top_up_units, limit.c.delta, grant.c.limit_units, grant.c.expires),
         _LAST_TOTAL.scalar_subquery().label("spent"),
         _LAST_OWN_TOTAL.scalar_subquery().label("own_spent"),
-        _gaussian(EVERYONE).label("gaussian"),
-        _gaussian(_ANALYST).label("own_gaussian"),
+        gaussian.where(ACCOUNTS.c.analyst == EVERYONE).scalar_subquery().label("gaussian"),
+        gaussian.where(matching(ACCOUNTS, "analyst")).scalar_subquery().label("own_gaussian"),
         _DELTA_CHARGES.exists().label("has_discoveries"),
     ).select_from(limit.outerjoin(grant, sa.true()))
 
@@ -596,7 +599,7 @@ def spent_delta(
     lost records.
     """
     charges = connection.execute(_DELTA_CHARGES, {"dataset": dataset}).all()
-    if any(charge.kind == _LOSS for charge in charges):
+    if any(charge.kind == LOSS for charge in charges):
         return math.inf
     requests = [json.loads(charge.request or "{}") for charge in charges if charge.id != besides]
     if any(type(request.get("delta")) is not float for request in requests):
@@ -681,7 +684,7 @@ def add_notice(
     return {ENTRIES: entry, RELEASES: release}
 
 
-def in_words(action: str, units: int, reason: str) -> str:
+def notice_text(action: str, units: int, reason: str) -> str:
     """A notice's description. Everyone who sees the notice also sees the reason."""
     return f"{action} rho {rho_text(units)}: {reason}" if reason else f"{action} rho {rho_text(units)}"
 

@@ -25,11 +25,11 @@ from dpxplain.errors import BadRequest, SourceError
 from dpxplain.ledger import audit
 from dpxplain.ledger.address import journal_of
 from dpxplain.ledger.anchor_guard import (
+    AnchorContent,
     AnchorGuard,
     Head,
-    KeptAnchor,
     full_mark,
-    holds,
+    is_in_log,
     sync_file,
     sync_folder,
 )
@@ -50,6 +50,7 @@ from dpxplain.ledger.tables import (
     drop_triggers,
     fill_accounts,
     fill_unreleased,
+    matching,
     primary_key,
     raise_numbers,
 )
@@ -195,13 +196,9 @@ def raise_sequences(connection: sa.Connection) -> None:
 # spent. The anchor has the amount for each analyst and data set. Without an anchor, all remaining budgets are
 # charged.
 
-_KIND = "loss"
-
-_OF_DATASET = ENTRIES.c.dataset == sa.bindparam("dataset")
-_OF_ANALYST = ENTRIES.c.analyst == sa.bindparam("analyst")
 _OWN_TOTAL = (
     sa.select(ENTRIES.c.own_units)
-    .where(_OF_DATASET, _OF_ANALYST, ENTRIES.c.id <= sa.bindparam("entry"))
+    .where(matching(ENTRIES, "dataset", "analyst"), ENTRIES.c.id <= sa.bindparam("entry"))
     .order_by(ENTRIES.c.id.desc())
     .limit(1)
 )
@@ -223,7 +220,7 @@ class Loss:
     units: int
 
 
-def _lost_charges(connection: sa.Connection, anchor: KeptAnchor) -> list[Loss]:
+def _lost_charges(connection: sa.Connection, anchor: AnchorContent) -> list[Loss]:
     """What each analyst had spent at the anchor, beyond the last record that it shares with the ledger."""
     if _is_loss_declared(connection, anchor.head):
         return []  # already charged, by a command that could not write the new anchor
@@ -267,7 +264,7 @@ def _charge(connection: sa.Connection, charges: Sequence[Loss], newest: int, rea
             "dataset": loss.dataset,
             "analyst": loss.analyst,
             "time": audit.now(),
-            "kind": _KIND,
+            "kind": audit.LOSS,
             "key": "",
             "description": f"charged for lost records: {reason}",
             "charge_units": loss.units,
@@ -283,14 +280,14 @@ def _charge(connection: sa.Connection, charges: Sequence[Loss], newest: int, rea
     raise_sequences(connection)
 
 
-def _shared_heads(connection: sa.Connection, anchor: KeptAnchor) -> list[Head]:
+def _shared_heads(connection: sa.Connection, anchor: AnchorContent) -> list[Head]:
     """The anchor's heads that the ledger holds: all up to the newest such head, as they form one chain."""
     heads = anchor.heads
-    newest = next((index for index in reversed(range(len(heads))) if holds(connection, heads[index])), -1)
+    newest = next((index for index in reversed(range(len(heads))) if is_in_log(connection, heads[index])), -1)
     return heads[: newest + 1]
 
 
-def _last_shared_entry(connection: sa.Connection, anchor: KeptAnchor) -> int:
+def _last_shared_entry(connection: sa.Connection, anchor: AnchorContent) -> int:
     """The newest entry that the ledger shares with the anchor."""
     shared = _shared_heads(connection, anchor)
     if not shared:
@@ -398,10 +395,12 @@ class Recovery:
             self._store.anchor.renew(mark, earlier, anchor)
         return charges
 
-    def _readable_anchor(self) -> KeptAnchor | None:
+    def _readable_anchor(self) -> AnchorContent | None:
         return None if self._store.anchor is None else self._store.anchor.readable()
 
-    def _losses(self, connection: sa.Connection, anchor: KeptAnchor | None, everything: bool) -> list[Loss]:
+    def _losses(
+        self, connection: sa.Connection, anchor: AnchorContent | None, everything: bool
+    ) -> list[Loss]:
         """The losses, by comparison with the content of the anchor file.
 
         All charges in the anchor after the last record that it shares with the ledger count as lost, even if

@@ -22,13 +22,13 @@ import sqlalchemy as sa
 from dpxplain.errors import BadRequest
 from dpxplain.ledger import audit
 from dpxplain.ledger.audit import moment
-from dpxplain.ledger.protocol import FOREIGN, Identity, Token, check_name, damage_explained, utc_text
+from dpxplain.ledger.protocol import OIDC_PREFIX, Identity, Token, check_name, damage_explained, utc_text
 from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import REVOCATIONS, SESSIONS, TOKENS
 
 ROLES = ("analyst", "curator")
 
-_FORM = re.compile(r"dpx_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+_TOKEN_FORM = re.compile(r"dpx_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 _WITH_STATE = sa.select(TOKENS, REVOCATIONS.c.time.label("revoked")).outerjoin(
     REVOCATIONS, REVOCATIONS.c.token == TOKENS.c.id
 )
@@ -37,9 +37,10 @@ _BY_ID = _WITH_STATE.where(TOKENS.c.id == sa.bindparam("id"))
 
 def check_new_token(name: str, role: str, expires: datetime) -> None:
     """Raises if no token can be made with this name, role and expiry."""
-    if check_name(name).startswith(FOREIGN):
+    if check_name(name).startswith(OIDC_PREFIX):
         raise BadRequest(
-            f"Names that begin with {FOREIGN!r} are reserved for people who sign in through the OIDC issuer.",
+            f"Names that begin with {OIDC_PREFIX!r} are reserved for people who sign in through the OIDC "
+            "issuer.",
             remedy="Choose another name.",
         )
     if role not in ROLES:
@@ -103,7 +104,7 @@ class Tokens:
         with self._store.recording() as connection:
             if connection.execute(_BY_ID, {"id": id}).one_or_none() is None:
                 raise BadRequest(f"There is no token {id!r}.", remedy="Look at the list of tokens.")
-            return _end(connection, [id] if only else _with_descendants(connection, [id]), by)
+            return _revoke(connection, [id] if only else _with_descendants(connection, [id]), by)
 
     def revoke_made_by(self, name: str, by: str) -> tuple[list[str], int]:
         """Ends every token that this person has made, by any means, and the tokens made with these.
@@ -120,7 +121,7 @@ class Tokens:
             if sessions:
                 details = {"name": name, "sessions": sessions}
                 audit.append(connection, by, audit.SESSIONS_ENDED, None, details)
-            return _end(connection, _with_descendants(connection, ids), by), sessions
+            return _revoke(connection, _with_descendants(connection, ids), by), sessions
 
     @damage_explained()
     def list(self) -> list[Token]:
@@ -158,7 +159,7 @@ def new_secret() -> tuple[str, str]:
 
 def id_of(text: str) -> str | None:
     """The id in the text of a token or session; None if the text does not have their form."""
-    match = _FORM.fullmatch(text)
+    match = _TOKEN_FORM.fullmatch(text)
     return None if match is None else match[1]
 
 
@@ -178,15 +179,15 @@ def _is_valid(row: sa.Row[Any]) -> bool:
 
 def _with_descendants(connection: sa.Connection, ids: Iterable[str]) -> list[str]:
     """The tokens, and all tokens made with them, directly or through others."""
-    family = list(dict.fromkeys(ids))
+    tokens = list(dict.fromkeys(ids))
     made_with = sa.select(TOKENS.c.id).where(TOKENS.c.maker == sa.bindparam("maker"))
-    for id in family:  # the list grows in the loop; a token is newer than its maker, so the loop ends
+    for id in tokens:  # the list grows in the loop; a token is newer than its maker, so the loop ends
         children = connection.execute(made_with.order_by(TOKENS.c.created, TOKENS.c.id), {"maker": id})
-        family += [child for child in children.scalars() if child not in family]
-    return family
+        tokens += [child for child in children.scalars() if child not in tokens]
+    return tokens
 
 
-def _end(connection: sa.Connection, ids: Iterable[str], by: str) -> list[str]:
+def _revoke(connection: sa.Connection, ids: Iterable[str], by: str) -> list[str]:
     """Revokes the tokens that are not revoked yet, each with its own record. Returns their ids."""
     time, ended = audit.now(), []
     revocation = sa.select(REVOCATIONS.c.token).where(REVOCATIONS.c.token == sa.bindparam("token"))

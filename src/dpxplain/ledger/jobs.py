@@ -68,13 +68,13 @@ class Jobs:
         """Records the job's progress. A finished job stays unchanged."""
         if state not in STATES:
             raise BadRequest(f"There is no state {state!r}.", remedy=f"Use one of {', '.join(STATES)}.")
-        values: dict[str, Any] = {"state": state, "stage": stage}
+        values: dict[str, Any] = {"state": state, "stage": stage, "heard": audit.now()}
         if error is not None:
             values["error"] = audit.canonical(error)
         if entry is not None:
             values["entry"] = entry
         audit.check_text(values)
-        self._set(id, values | {"heard": audit.now()})
+        self._set(id, values)
 
     def heartbeat(self, id: str) -> bool:
         """Records that the process is alive. Returns whether somebody asked to cancel the job."""

@@ -24,10 +24,10 @@ from dpxplain.ledger.audit import (
     add_notice,
     analysts,
     checked_total,
-    in_words,
     known_limit,
     latest_grant,
     moment,
+    notice_text,
     own_spent,
     rho_number,
     standing,
@@ -47,8 +47,8 @@ from dpxplain.ledger.protocol import (
     utc_text,
 )
 from dpxplain.ledger.single_flight import Failures, Flights
-from dpxplain.ledger.store import SQLiteStore, Store, guard
-from dpxplain.ledger.tables import ENTRIES, GRANTS, LIMITS, LOG, SHARES
+from dpxplain.ledger.store import BUSY_SECONDS, SQLiteStore, Store, guard_with_anchor
+from dpxplain.ledger.tables import ENTRIES, GRANTS, LIMITS, LOG, SHARES, matching
 from dpxplain.model.charge import Budget, check_rho, limit_units, rho_of_units
 from dpxplain.model.display import public
 from dpxplain.model.schema import Privacy
@@ -62,7 +62,7 @@ def open_ledger(
     create: bool = True,
     anchor: str | Path | None = None,
     is_recovery: bool = False,
-    busy_seconds: float | None = None,
+    busy_seconds: float = BUSY_SECONDS,
 ) -> SQLLedger:
     """The ledger at a path (SQLite), in memory (None), or at a `postgresql://` address.
 
@@ -70,8 +70,7 @@ def open_ledger(
 
     `anchor` is the file that remembers the charges outside of the ledger, or "off". By default it is beside a
     SQLite ledger, and other ledgers have none. An empty ledger whose anchor shows charges is not opened,
-    unless `is_recovery`. If other writers keep the ledger locked, a call waits for `busy_seconds`, by default
-    a minute.
+    unless `is_recovery`. If other writers keep the ledger locked, a call waits for `busy_seconds`.
 
     >>> from dpxplain.model.charge import Charge, Request
     >>> ledger = open_ledger(None)
@@ -95,7 +94,7 @@ def open_ledger(
 
         store = PostgresStore(database, create=create, busy_seconds=busy_seconds)
     if file is not None:
-        guard(store, file, is_recovery=is_recovery)
+        guard_with_anchor(store, file, is_recovery=is_recovery)
     return SQLLedger(store)
 
 
@@ -330,7 +329,7 @@ def _raise_limit(connection: sa.Connection, dataset: str, more: int, reason: str
     del row["id"]
     limit = audit.insert(connection, LIMITS, row)
     payload = {"old_limit": rho_number(old), "new_limit": rho_number(new), "reason": reason}
-    notice = add_notice(connection, limit, "top-up", in_words("limit raised to", new, reason), payload)
+    notice = add_notice(connection, limit, "top-up", notice_text("limit raised to", new, reason), payload)
     audit.append_change(connection, by, audit.TOPPED_UP, dataset, {LIMITS: limit} | notice, time)
 
 
@@ -359,7 +358,7 @@ def _add_grant(
         ("grant", "allowance set to") if action == audit.GRANTED else ("top-up", "allowance raised to")
     )
     payload = {"analyst": analyst, "limit": rho_number(units), "expires": expires, "reason": reason}
-    notice = add_notice(connection, grant, kind, in_words(words, units, reason), payload)
+    notice = add_notice(connection, grant, kind, notice_text(words, units, reason), payload)
     audit.append_change(connection, by, action, dataset, {GRANTS: grant} | notice, time)
 
 
@@ -402,7 +401,7 @@ def _shares(connection: sa.Connection, dataset: str) -> list[Share]:
 _DECLARED = "protection declared"
 _LATEST_DECLARATION = (
     sa.select(LOG.c.details)
-    .where(LOG.c.dataset == sa.bindparam("dataset"), LOG.c.action == _DECLARED)
+    .where(matching(LOG, "dataset"), LOG.c.action == _DECLARED)
     .order_by(LOG.c.id.desc())
     .limit(1)
 )
@@ -464,14 +463,11 @@ MOST_OPEN = 3  # waiting requests of one analyst
 _MOST_RECORDS = 500
 _MOST_CHARGES = 20_000
 _LATEST_RECORDS = (
-    sa.select(LOG)
-    .where(LOG.c.dataset == sa.bindparam("dataset"), LOG.c.action == sa.bindparam("action"))
-    .order_by(LOG.c.id.desc())
-    .limit(_MOST_RECORDS)
+    sa.select(LOG).where(matching(LOG, "dataset", "action")).order_by(LOG.c.id.desc()).limit(_MOST_RECORDS)
 )
 _LATEST_CHARGES = (
     sa.select(ENTRIES.c.time, ENTRIES.c.analyst, ENTRIES.c.charge_units)
-    .where(ENTRIES.c.dataset == sa.bindparam("dataset"), ENTRIES.c.charge_units > 0)
+    .where(matching(ENTRIES, "dataset"), ENTRIES.c.charge_units > 0)
     .order_by(ENTRIES.c.id.desc())
     .limit(_MOST_CHARGES)
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from dpxplain.errors import LedgerUnavailable, SourceError
 from dpxplain.ledger import FORMAT
 from dpxplain.ledger.address import missing_ledger
-from dpxplain.ledger.store import Store, create_all, full_disk, migrate, seconds_or_default, utc_now
+from dpxplain.ledger.store import BUSY_SECONDS, Store, create_all, full_disk, migrate
 from dpxplain.ledger.tables import APPEND_ONLY
 
 try:
@@ -75,22 +75,23 @@ _LOCK_TURNSTILE = sa.select(_TURNSTILE.c.id).with_for_update()
 class PostgresStore(Store):
     """Transactions on the database at a `postgresql://user:password@host/database` address."""
 
-    def __init__(self, address: str, *, create: bool = True, busy_seconds: float | None = None) -> None:
-        seconds = seconds_or_default(busy_seconds)
-        parameters = _parameters(address, seconds)
+    def __init__(self, address: str, *, create: bool = True, busy_seconds: float = BUSY_SECONDS) -> None:
+        parameters = _parameters(address, busy_seconds)
         # The name shows host and database only: an address may carry a password in several places.
         host, database = parameters.get("host") or "localhost", parameters.get("dbname") or ""
         engine = sa.create_engine(
             "postgresql+psycopg://",
-            creator=partial(_connect, parameters),
+            creator=partial(psycopg.connect, **parameters),
             pool_size=CONNECTIONS,
             max_overflow=0,
-            pool_timeout=seconds,
+            pool_timeout=busy_seconds,
             pool_pre_ping=True,
             hide_parameters=True,
         )
         super().__init__(
-            f"The ledger in the PostgreSQL database {database!r} at {host!r}", engine, busy_seconds=seconds
+            f"The ledger in the PostgreSQL database {database!r} at {host!r}",
+            engine,
+            busy_seconds=busy_seconds,
         )
         self._snapshots = engine.execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
@@ -203,17 +204,26 @@ class PostgresStore(Store):
 
     def _clock_skew(self) -> timedelta:
         with self.single_read() as connection:
-            before = utc_now()
+            before = datetime.now(UTC)
             there: datetime = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
-            after = utc_now()
+            after = datetime.now(UTC)
         return before + (after - before) / 2 - there
 
     def _create(self, connection: sa.Connection) -> None:
         try:
-            _create(connection)
+            connection.exec_driver_sql("CREATE SCHEMA IF NOT EXISTS dpxplain")
+            create_all(connection)
+            _TURNSTILE.create(connection, checkfirst=False)
+            connection.execute(sa.insert(_TURNSTILE).values(id=1, version=FORMAT))
         except sa.exc.DBAPIError as error:
             if getattr(error.orig, "sqlstate", None) == "42501":
-                raise _may_not_create(self.name) from None
+                raise LedgerUnavailable(
+                    f"{self.name} does not exist, and this user may not create it.",
+                    remedy="Ask the database's owner to create it (dpxplain ledger create) and to give "
+                    "this user rights on it (deploy/postgresql-rights.sql), or: GRANT CREATE ON DATABASE "
+                    "... TO ...",
+                    kind="rights",
+                ) from None
             raise
 
 
@@ -232,10 +242,6 @@ def _parameters(address: str, busy_seconds: float) -> dict[str, Any]:
     return _TIMEOUTS | parameters | {"options": f"{parameters.get('options', '')} {options}".strip()}
 
 
-def _connect(parameters: dict[str, Any]) -> psycopg.Connection[Any]:
-    return psycopg.connect(**parameters)
-
-
 def _no_rights(name: str, missing: Sequence[str] = ()) -> LedgerUnavailable:
     lacking = f": rights are missing on {', '.join(missing[:5])}" if missing else ""
     more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
@@ -245,15 +251,6 @@ def _no_rights(name: str, missing: Sequence[str] = ()) -> LedgerUnavailable:
         "USAGE on the schema dpxplain and its sequences, SELECT and INSERT on its tables, UPDATE on "
         "turnstile, and UPDATE and DELETE on the tables that are not append-only. If an older "
         "version of DPXPlain made the ledger, the owner of the tables must also open it once.",
-        kind="rights",
-    )
-
-
-def _may_not_create(name: str) -> LedgerUnavailable:
-    return LedgerUnavailable(
-        f"{name} does not exist, and this user may not create it.",
-        remedy="Ask the database's owner to create it (dpxplain ledger create) and to give this user rights "
-        "on it (deploy/postgresql-rights.sql), or: GRANT CREATE ON DATABASE ... TO ...",
         kind="rights",
     )
 
@@ -271,10 +268,3 @@ def _exists(connection: sa.Connection) -> bool:
     # process created while this one waited for the advisory lock.
     query = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = 'dpxplain' AND tablename = 'turnstile'"
     return connection.exec_driver_sql(query).one_or_none() is not None
-
-
-def _create(connection: sa.Connection) -> None:
-    connection.exec_driver_sql("CREATE SCHEMA IF NOT EXISTS dpxplain")
-    create_all(connection)
-    _TURNSTILE.create(connection, checkfirst=False)
-    connection.execute(sa.insert(_TURNSTILE).values(id=1, version=FORMAT))

@@ -33,42 +33,33 @@ class LedgerView(Protocol):
 
     def budget(self, dataset: str) -> Budget:
         """The budget at this moment."""
-        ...
 
     def find(self, dataset: str, key: str) -> tuple[Entry, str] | None:
         """The earliest release of the identical request."""
-        ...
 
     def get(self, dataset: str, entry: EntryId) -> tuple[Entry, str] | None:
         """The release with this number; None if there is none, or the entry was never released."""
-        ...
 
     def history_page(self, dataset: str, before: EntryId | None = None, limit: int = 100) -> HistoryPage:
         """The newest entries before the one with this number: at most `limit`, and at most a page."""
-        ...
 
     def history(self, dataset: str) -> list[Entry]:
         """Every entry, oldest first, read page by page. Use it only for lists that people read."""
-        ...
 
     def entry(self, dataset: str, id: EntryId) -> Entry | None:
         """The entry with this number, released or not."""
-        ...
 
     def latest(self, dataset: str, kind: str, version: str | None = None) -> Entry | None:
         """The newest released entry of this kind and data version. Notices have no version and count too."""
-        ...
 
     def preparations(self, dataset: str, subject: str) -> list[Entry]:
         """Released preparations of the query with this identity, oldest first."""
-        ...
 
     def discovered(self, dataset: str, key: str) -> tuple[Entry, str] | None:
         """The discovery with this key, whoever paid for it: everybody's schema has the values found.
 
         Always None at a server's client, because the server's schema has the values already.
         """
-        ...
 
     def spent_delta(self, dataset: str, column: str | None = None, *, besides: str = "") -> float:
         """The δ that all analysts' discoveries have spent, in total or on a column; infinite after a loss.
@@ -76,7 +67,6 @@ class LedgerView(Protocol):
         A charge that the request with the key `besides` would take over is left out. At a server's client it
         is always 0: the server knows all charges and checks δ before it charges.
         """
-        ...
 
     def close(self) -> None:
         """Closes the database. Closing twice is harmless, and closing an account does nothing."""
@@ -96,7 +86,6 @@ class Ledger(LedgerView, Protocol):
 
         The charge's `spends` may not add up to more than its ρ.
         """
-        ...
 
     def reserve_once(self, dataset: str, charge: Charge) -> Entry | None:
         """Like `reserve`, but None if this account's identical request is being measured or was released.
@@ -104,11 +93,9 @@ class Ledger(LedgerView, Protocol):
         If an earlier entry of the identical request ended in a way that keeps its charge, returns that entry.
         The caller must end the returned entry with `release`, or with `abandon` if there is no result.
         """
-        ...
 
     def is_measured(self, dataset: str, key: str) -> bool:
         """Whether a living process measures this account's request now."""
-        ...
 
     def abandon(self, entry: int, ending: Ending = Ending.FAILED) -> None:
         """Ends the entry in this row without a release, and records why. Its charge stays.
@@ -150,15 +137,12 @@ class DataVersions(Protocol):
 
     def get(self, dataset: str, version: str) -> DataVersion | None:
         """The version; None if it was never opened."""
-        ...
 
     def open(self, dataset: str, version: str, digest: ContentDigest, by: str = "") -> DataVersion:
         """The version. Opens it with these data unless it is open already."""
-        ...
 
     def recognises(self, version: DataVersion, state: str) -> bool:
         """Whether files in this state were read in full before and were the version's data."""
-        ...
 
     def remember(self, version: DataVersion, state: str) -> None:
         """Stores the state, so that files in this state are recognised as the version's data."""
@@ -274,8 +258,8 @@ class Job:
     """The time of its process's last heartbeat."""
 
 
-# Raised when a stored text, time or JSON cannot be read because its characters were changed.
-_UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, IndexError)
+UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
+"""Raised by a stored text, time or JSON that the ledger cannot have written, such as NaN or bytes."""
 
 
 def exhausted_delta(declared: float) -> BadRequest:
@@ -302,12 +286,12 @@ def damage_explained(name: str = "The ledger") -> Iterator[None]:
     """Context manager or decorator for code that reads stored rows. Reports an unreadable row as damage."""
     try:
         yield
-    except _UNREADABLE:
+    except UNREADABLE:
         raise damaged(name) from None  # not chained, because the original message may quote the row
 
 
 LONGEST_NAME = 200
-FOREIGN = "oidc:"
+OIDC_PREFIX = "oidc:"
 """The prefix of names that come from an OIDC issuer. The ledger's own tokens never have it."""
 LOCAL_OWNER = "local owner"
 """The audit log's name for the only user of a server without a login."""

@@ -27,7 +27,7 @@ from dpxplain.ledger import audit
 from dpxplain.ledger.audit import known_limit
 from dpxplain.ledger.protocol import check_name, check_reason, damage_explained
 from dpxplain.ledger.store import Store
-from dpxplain.ledger.tables import ENTRIES, FLIGHTS, LOG, RELEASES, UNRELEASED
+from dpxplain.ledger.tables import ENTRIES, FLIGHTS, LOG, RELEASES, UNRELEASED, matching
 from dpxplain.model.charge import Ending
 
 # -- Flights -----------------------------------------------------------------------------------------------
@@ -39,29 +39,21 @@ SECONDS_BETWEEN_HEARTBEATS = 5.0
 _UNTOUCHED = "untouched"
 """Stored in place of the last heartbeat's time: the request is charged, and no data were read."""
 
-_OF_REQUEST = sa.and_(
-    FLIGHTS.c.dataset == sa.bindparam("dataset"),
-    FLIGHTS.c.analyst == sa.bindparam("analyst"),
-    FLIGHTS.c.key == sa.bindparam("key"),
-)
-_FLIGHT = sa.select(FLIGHTS).where(_OF_REQUEST)
-_FLIGHT_OF_ENTRY = sa.select(FLIGHTS).where(FLIGHTS.c.entry == sa.bindparam("entry"))
+_REQUEST_COLUMNS = ("dataset", "analyst", "key")
+_FLIGHT = sa.select(FLIGHTS).where(matching(FLIGHTS, *_REQUEST_COLUMNS))
+_FLIGHT_OF_ENTRY = sa.select(FLIGHTS).where(matching(FLIGHTS, "entry"))
 _ALL_FLIGHTS = sa.select(FLIGHTS).order_by(FLIGHTS.c.entry)
 _UNRELEASED_OF_REQUEST = (
     sa.select(ENTRIES.c.id)
     .join(UNRELEASED, UNRELEASED.c.entry == ENTRIES.c.id)
-    .where(
-        ENTRIES.c.dataset == sa.bindparam("dataset"),
-        ENTRIES.c.key == sa.bindparam("key"),
-        ENTRIES.c.analyst == sa.bindparam("analyst"),
-    )
+    .where(matching(ENTRIES, *_REQUEST_COLUMNS))
     .order_by(ENTRIES.c.id.desc())
 )
-_UNRELEASED_ENTRY = sa.select(UNRELEASED).where(UNRELEASED.c.entry == sa.bindparam("entry"))
+_UNRELEASED_ENTRY = sa.select(UNRELEASED).where(matching(UNRELEASED, "entry"))
 _EVENTS = (
     sa.select(LOG.c.id, LOG.c.actor, LOG.c.action, LOG.c.details)
     .where(
-        LOG.c.dataset == sa.bindparam("dataset"),
+        matching(LOG, "dataset"),
         LOG.c.action.in_((audit.INTERRUPTED, audit.TAKEN_OVER, audit.CANCELLED)),
     )
     .order_by(LOG.c.id)
@@ -69,16 +61,7 @@ _EVENTS = (
 _LAST_RECOVERY = sa.select(sa.func.max(LOG.c.id)).where(
     LOG.c.dataset.is_(None), LOG.c.action.in_((audit.RESTORED, audit.LOSS_DECLARED))
 )
-_OWN_RELEASE = (
-    sa.select(ENTRIES.c.id)
-    .join(RELEASES)
-    .where(
-        ENTRIES.c.dataset == sa.bindparam("dataset"),
-        ENTRIES.c.key == sa.bindparam("key"),
-        ENTRIES.c.analyst == sa.bindparam("analyst"),
-    )
-    .limit(1)
-)
+_OWN_RELEASE = sa.select(ENTRIES.c.id).join(RELEASES).where(matching(ENTRIES, *_REQUEST_COLUMNS)).limit(1)
 
 
 @dataclass(frozen=True)
@@ -151,7 +134,7 @@ class Flights:
         self._ended: dict[int, Ending] = {}  # entries whose ending the ledger may not know yet
         self._doubtful: dict[int, _Flight] = {}  # entries that may be committed, but were not measured
         self._changed = threading.Condition()
-        self._heart: threading.Thread | None = None
+        self._heartbeat_thread: threading.Thread | None = None
 
     def is_settled(
         self, connection: sa.Connection, request: dict[str, Any], flight: sa.Row[Any] | None
@@ -179,8 +162,8 @@ class Flights:
                 flights[flight.dataset, flight.analyst, flight.key] = flight
         return flights
 
-    def find_silent(self) -> None:
-        """Records that the processes of silent flights died, if there are any."""
+    def record_deaths(self) -> None:
+        """Records which processes died while they measured, if any did."""
         with self._store.reading() as connection:
             flights = connection.execute(_ALL_FLIGHTS).all()
         if any(not may_follow(flight.heard) and not self._is_own(flight) for flight in flights):
@@ -204,26 +187,30 @@ class Flights:
             _record_ending(connection, flight.dataset, flight.analyst, flight.entry, ending, flight.process)
         return is_ended
 
+    def find(self, connection: sa.Connection, request: dict[str, Any]) -> sa.Row[Any] | None:
+        """The request's flight, if there is one."""
+        return connection.execute(_FLIGHT, request).one_or_none()
+
     def is_measured(self, request: dict[str, Any]) -> bool:
         """Whether a living process measures the request now."""
         with self._store.single_read() as connection:
-            flight = connection.execute(_FLIGHT, request).one_or_none()
+            flight = self.find(connection, request)
         return flight is not None and (_is_alive(flight.heard) or self._is_own(flight))
 
     def begin(self, connection: sa.Connection, request: dict[str, Any], entry: int) -> None:
         """Writes the flight, in the transaction of its charge, and starts its heartbeat.
 
         If no thread can be started, raises before anything is charged. If the transaction fails, the caller
-        must call `let_go`.
+        must call `stop_heartbeat`.
         """
         heard = audit.now()
         flight = request | {"entry": entry, "heard": heard, "process": self.process}
         connection.execute(sa.insert(FLIGHTS).values(**flight))
         with self._changed:
             self._own[entry] = _Flight(request, frozenset({heard}))
-            self._start_heart()
+            self._start_heartbeats()
 
-    def kept_charge(
+    def kept_entry(
         self, connection: sa.Connection, request: dict[str, Any], flight: sa.Row[Any] | None
     ) -> int | None:
         """The request's charged entry, if no process measures it and a repeated request may take it over."""
@@ -234,16 +221,12 @@ class Flights:
         own = doubtful is not None and doubtful.request == request and flight.heard in doubtful.heard
         return int(flight.entry) if own or flight.heard == _UNTOUCHED else None
 
-    def kept_entry(self, connection: sa.Connection, request: dict[str, Any]) -> int | None:
-        """The entry that a repeated request may take over."""
-        return self.kept_charge(connection, request, connection.execute(_FLIGHT, request).one_or_none())
-
     def is_kept(self, connection: sa.Connection, request: dict[str, Any]) -> bool:
         """Whether a repeated request may take over a charge, including one whose process is silent now."""
-        flight = connection.execute(_FLIGHT, request).one_or_none()
+        flight = self.find(connection, request)
         if flight is not None and not may_follow(flight.heard) and not self._is_own(flight):
             return True
-        return self.kept_charge(connection, request, flight) is not None
+        return self.kept_entry(connection, request, flight) is not None
 
     def _interrupted_entry(self, connection: sa.Connection, request: dict[str, Any]) -> int | None:
         """The newest entry of the request whose ending keeps the charge.
@@ -269,7 +252,7 @@ class Flights:
     def take_over(
         self, connection: sa.Connection, request: dict[str, Any], entry: int, flight: sa.Row[Any] | None
     ) -> None:
-        """Continues with a kept entry as if it was charged now. Call `doubt` after a failure.
+        """Continues with a kept entry as if it was charged now. Call `mark_doubtful` after a failure.
 
         The log records it, so that the anchor detects an older copy in which the entry is still kept.
         """
@@ -285,30 +268,32 @@ class Flights:
             self._ended.pop(entry, None)
             rows = {heard} if flight is None else {heard, flight.heard}
             self._own[entry] = _Flight(request, frozenset(rows))
-            self._start_heart()
+            self._start_heartbeats()
 
-    def doubt(self, entry: int) -> None:
+    def mark_doubtful(self, entry: int) -> None:
         """Notes that the ledger failed while charging: the entry may be committed, and no data were read."""
         with self._changed:
             flight = self._own.pop(entry, None)
             if flight is not None:
                 self._doubtful[entry] = flight
-                self._start_heart()
+                self._start_heartbeats()
 
-    def _start_heart(self) -> None:
+    def _start_heartbeats(self) -> None:
         """Starts the thread, if none runs. The caller holds the lock, and the thread first waits for it."""
-        if self._heart is None:
-            heart = threading.Thread(target=self._beat, name="dpxplain-single-flight", daemon=True)
-            heart.start()
-            self._heart = heart
+        if self._heartbeat_thread is None:
+            thread = threading.Thread(
+                target=self._send_heartbeats, name="dpxplain-single-flight", daemon=True
+            )
+            thread.start()
+            self._heartbeat_thread = thread
 
     def measures(self, entry: int) -> bool:
         """Whether this process measures the entry: it began and has neither released nor ended it."""
         with self._changed:
             return entry in self._own
 
-    def land(self, connection: sa.Connection, entry: int) -> None:
-        """Ends the flight in the transaction of its release. Call `let_go` after the commit."""
+    def end_with_release(self, connection: sa.Connection, entry: int) -> None:
+        """Ends the flight in the transaction of its release. Call `stop_heartbeat` after the commit."""
         connection.execute(sa.delete(FLIGHTS).where(FLIGHTS.c.entry == entry))
 
     def abandon(self, entry: int, ending: Ending) -> None:
@@ -320,7 +305,7 @@ class Flights:
             self._report_endings()
         except DPXPlainError:
             with self._changed:
-                self._start_heart()
+                self._start_heartbeats()
 
     def _report_endings(self) -> None:
         with self._changed:
@@ -356,18 +341,18 @@ class Flights:
         """
         last = last_event(connection, dataset, entry)
         if last is None:
-            raise put_back()
+            raise older_copy_restored()
         if (last.ending, last.process) != (Ending.DIED, self.process):
-            self.let_go(entry)
+            self.stop_heartbeat(entry)
             raise ChargeTakenOver("Another process took over this charge.", remedy="Ask again.")
 
-    def let_go(self, entry: int) -> None:
+    def stop_heartbeat(self, entry: int) -> None:
         """Stops the heartbeat of an entry."""
         with self._changed:
             self._own.pop(entry, None)
             self._changed.notify()
 
-    def _beat(self) -> None:
+    def _send_heartbeats(self) -> None:
         try:
             while self._has_reports_after_pause():
                 try:
@@ -379,8 +364,8 @@ class Flights:
                     LOGGER.error("A heartbeat failed: %s", type(error).__name__)
         finally:  # however this thread ends, the next flight starts another
             with self._changed:
-                if self._heart is threading.current_thread():
-                    self._heart = None
+                if self._heartbeat_thread is threading.current_thread():
+                    self._heartbeat_thread = None
 
     def _report(self) -> None:
         """Sends a heartbeat for the entries being measured, and marks the doubtful ones as untouched."""
@@ -409,11 +394,13 @@ class Flights:
             self._changed.wait_for(lambda: not self._has_reports, SECONDS_BETWEEN_HEARTBEATS)
             if self._has_reports and self._store.is_open:
                 return True
-            self._heart = None  # under the same lock, so that a flight that begins now starts another
+            self._heartbeat_thread = (
+                None  # under the same lock, so that a flight that begins now starts another
+            )
             return False
 
 
-def put_back() -> LedgerBehind:
+def older_copy_restored() -> LedgerBehind:
     """The error for a release into an older copy, which may lack another release of the same charge."""
     return LedgerBehind(
         "An older copy of the ledger was restored while this request ran. The result was dropped. The "
@@ -455,21 +442,20 @@ def _is_alive(heard: str) -> bool:
 #
 # Failed charges are counted for each analyst, until the curator forgives them.
 
-# Statements are built once: SQLAlchemy takes longer to build one than SQLite to run it.
 _UNRELEASED_OF_DATASET = (
     sa.select(UNRELEASED.c.entry.label("id"), FLIGHTS.c.heard, FLIGHTS.c.process)
     .outerjoin(FLIGHTS, FLIGHTS.c.entry == UNRELEASED.c.entry)
-    .where(UNRELEASED.c.dataset == sa.bindparam("dataset"), UNRELEASED.c.analyst == sa.bindparam("analyst"))
+    .where(matching(UNRELEASED, "dataset", "analyst"))
     .order_by(UNRELEASED.c.entry)
 )
 _FORGIVEN = "failures forgiven"
 _FORGIVENESS = (
     sa.select(LOG.c.id, LOG.c.details)
-    .where(LOG.c.dataset == sa.bindparam("dataset"), LOG.c.action == _FORGIVEN)
+    .where(matching(LOG, "dataset"), LOG.c.action == _FORGIVEN)
     .order_by(LOG.c.id.desc())
 )
 _EVERY_CANCELLATION = sa.select(LOG.c.details).where(
-    LOG.c.dataset == sa.bindparam("dataset"), LOG.c.action == audit.CANCELLED
+    matching(LOG, "dataset"), LOG.c.action == audit.CANCELLED
 )
 
 
@@ -491,10 +477,6 @@ class Failures:
         """Records that the analyst asked to cancel a charged request."""
         with self._store.recording() as connection:
             audit.append(connection, analyst, audit.CANCELLED, dataset, {"entry": entry})
-
-    def find_interrupted(self) -> None:
-        """Records which processes died while they measured, if any did."""
-        self._flights.find_silent()
 
     @damage_explained()
     def counted(

@@ -17,7 +17,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,14 +39,9 @@ from dpxplain.ledger.tables import ENTRIES, METADATA, create_refusal, create_tri
 BUSY_SECONDS = 60.0
 """How long a command waits for other writers before it gives up; a server's requests wait less."""
 
-
 LARGEST_SKEW, NOTABLE_SKEW = timedelta(seconds=30), timedelta(seconds=5)
 """Differences between this machine's clock and the database's that block charges, or cause a warning."""
-LOG = logging.getLogger("dpxplain.ledger")
-
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)
+LOGGER = logging.getLogger("dpxplain.ledger")
 
 
 def _in_sentence(name: str) -> str:
@@ -60,10 +55,6 @@ def full_disk(name: str) -> LedgerUnavailable:
         remedy="Free some space on that disk. New queries are blocked until then.",
         kind="disk",
     )
-
-
-def seconds_or_default(busy_seconds: float | None) -> float:
-    return BUSY_SECONDS if busy_seconds is None else busy_seconds
 
 
 class Observer(Protocol):
@@ -171,7 +162,7 @@ class Store(ABC):
         if abs(self._skew) > LARGEST_SKEW:
             raise self._wrong_clock()
         if abs(self._skew) > NOTABLE_SKEW and not NOTABLE_SKEW < abs(before) <= LARGEST_SKEW:
-            LOG.warning("%s Synchronise both clocks with the same source.", self._skew_sentence)
+            LOGGER.warning("%s Synchronise both clocks with the same source.", self._skew_sentence)
 
     def _clock_skew(self) -> timedelta:
         """How far this machine's clock is ahead of the database's; zero if both use the same clock."""
@@ -249,7 +240,7 @@ class Store(ABC):
             )
 
 
-def guard(store: Store, anchor: Path, *, is_recovery: bool) -> None:
+def guard_with_anchor(store: Store, anchor: Path, *, is_recovery: bool) -> None:
     """Makes the store check each charge against an anchor file and record it there."""
     store.anchor = AnchorGuard(anchor, store.name)
     if is_recovery:
@@ -319,7 +310,7 @@ def migrate(store: Store) -> None:
         store.set_version(connection, FORMAT)
     if first != FORMAT:
         store.is_upgraded = True
-        LOG.warning(
+        LOGGER.warning(
             "%s was upgraded from format %d to format %d, which older versions of DPXPlain cannot read. The "
             "audit log records the upgrade.",
             *(store.name, first, FORMAT),
@@ -363,11 +354,11 @@ APPLICATION_ID = int.from_bytes(b"DPXP")  # tells our files from other people's 
 class SQLiteStore(Store):
     """Transactions on the file at `path`; None keeps the ledger in this process's memory."""
 
-    def __init__(self, path: Path | None, *, create: bool = True, busy_seconds: float | None = None) -> None:
+    def __init__(self, path: Path | None, *, create: bool = True, busy_seconds: float = BUSY_SECONDS) -> None:
         self._path = None if path is None else path.absolute()
         self._file = None if path is None else f"{path.absolute().as_uri()}?mode=rw"
         self.name = "The ledger in memory" if path is None else f"The ledger {str(path)!r}"
-        self.busy_seconds = seconds_or_default(busy_seconds)
+        self.busy_seconds = busy_seconds
         is_new = path is None
         with self.errors_explained():
             if path is None or self._file is None:
@@ -376,26 +367,28 @@ class SQLiteStore(Store):
             else:
                 is_new = _find_or_create(path.absolute(), self.name, create)
                 engine = _engine(self._file, self.busy_seconds)
-        self._writer = _Queue(engine)
+        self._writer = _LockedConnection(engine)
         # A second connection, so that reads do not wait while a charge is synced to disk; not in memory.
-        self._reader = self._writer if self._file is None else _Queue(_engine(self._file, self.busy_seconds))
+        self._reader = (
+            self._writer if self._file is None else _LockedConnection(_engine(self._file, self.busy_seconds))
+        )
         super().__init__(self.name, self._writer.engine, self._reader.engine, busy_seconds=self.busy_seconds)
         self._opened_file = None if path is None else _identity(path)
         self.is_new = is_new
         if path is not None:
             try:
-                self._connect_queues()
+                self._open_connections()
                 self._verify(path.absolute())
             except BaseException:
                 self.close()
                 raise
 
-    def _connect_queues(self) -> None:
+    def _open_connections(self) -> None:
         """Opens both connections now: one opened later might reach another file with the same name."""
-        for queue in (self._writer, self._reader):
-            with self._connection(queue.engine) as connection:
+        for shared in (self._writer, self._reader):
+            with self._connection(shared.engine) as connection:
                 self._check_file()
-                if queue is not self._writer:
+                if shared is not self._writer:
                     connection.exec_driver_sql("PRAGMA query_only = ON")
 
     @contextmanager
@@ -404,29 +397,29 @@ class SQLiteStore(Store):
         self._check_process()
         deadline = time.monotonic() + self.busy_seconds
         is_reading = begin == "BEGIN"
-        queue = self._reader if is_reading else self._writer
+        shared = self._reader if is_reading else self._writer
         with self._observed(writing=not is_reading):
             while True:
-                with self._turn(queue, deadline), self._connection(queue.engine) as connection:
+                with self._locked(shared, deadline), self._connection(shared.engine) as connection:
                     self._check_file()
                     if self._has_begun(connection, begin):
                         yield connection
                         connection.commit()
                         return
-                # Another process writes. Wait for it without the queue's lock, which close() needs.
+                # Another process writes. Wait for it without this process's lock, which close() needs.
                 if time.monotonic() > deadline:
                     raise self.busy()
                 time.sleep(_SECONDS_BETWEEN_TRIES)
 
     @contextmanager
-    def _turn(self, queue: _Queue, deadline: float) -> Iterator[None]:
-        """Holds the queue's lock. Raises if other threads keep it beyond the deadline."""
-        if not queue.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+    def _locked(self, shared: _LockedConnection, deadline: float) -> Iterator[None]:
+        """Holds the connection's lock. Raises if other threads keep it beyond the deadline."""
+        if not shared.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
             raise self.busy()
         try:
             yield
         finally:
-            queue.lock.release()
+            shared.lock.release()
 
     def _has_begun(self, connection: sa.Connection, begin: str) -> bool:
         """Begins the transaction. Returns False if another process holds the writers' lock."""
@@ -488,8 +481,8 @@ class SQLiteStore(Store):
 
     def close(self) -> None:
         with ExitStack() as locks:
-            for queue in dict.fromkeys((self._writer, self._reader)):
-                locks.enter_context(queue.lock)
+            for shared in dict.fromkeys((self._writer, self._reader)):
+                locks.enter_context(shared.lock)
             super().close()
 
     @contextmanager
@@ -560,7 +553,7 @@ class SQLiteStore(Store):
             raise damaged(self.name)
 
 
-class _Queue:
+class _LockedConnection:
     """A connection and its lock. Threads wait for the lock instead of polling the file's lock.
 
     Every transaction is short, so the wait is short too.

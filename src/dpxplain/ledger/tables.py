@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpxplain.ledger.protocol import EVERYONE
+from dpxplain.ledger.protocol import EVERYONE, UNREADABLE
 from dpxplain.model.charge import Spend, gaussian_units
 
 # -- Tables ------------------------------------------------------------------------------------------------
@@ -50,6 +50,14 @@ def _amounts(*names: str) -> list[sa.Column[Any]]:
 def _partial(name: str, condition: str, *columns: str) -> sa.Index:
     """An index of the rows that meet the condition, which `set_index_conditions` gives to SQLAlchemy."""
     return sa.Index(name, *columns, info={"where": sa.text(condition)})
+
+
+def matching(table: sa.Table, *columns: str) -> sa.ColumnElement[bool]:
+    """The rows in which these columns equal the statement's parameters of the same names.
+
+    Statements with parameters are built once: SQLAlchemy takes longer to build one than SQLite to run it.
+    """
+    return sa.and_(*(table.c[name] == sa.bindparam(name) for name in columns))
 
 
 def set_index_conditions(connection: sa.Connection) -> None:
@@ -385,9 +393,6 @@ _READ_ENTRIES = sa.select(
     *(ENTRIES.c[name] for name in ("id", "dataset", "analyst", "number", "charge_units", "spends"))
 ).order_by(ENTRIES.c.id)
 
-Accounts = dict[tuple[str, str], tuple[int, int]]
-"""Units of Gaussian noise and the last number, by data set and analyst."""
-
 
 def account_of(analyst: str, charge: int) -> str:
     """The account that numbers an entry. Public notices of a changed limit have an account of their own."""
@@ -455,7 +460,8 @@ def _open_account(connection: sa.Connection, dataset: str, analyst: str, number:
     connection.execute(_INSERT, row)
 
 
-def _from_entries(connection: sa.Connection) -> Accounts:
+def _from_entries(connection: sa.Connection) -> dict[tuple[str, str], tuple[int, int]]:
+    """Units of Gaussian noise and the last number, by data set and analyst."""
     gaussian, numbers, bases = Counter[tuple[str, str]](), Counter[tuple[str, str]](), Counter[str]()
     rows = connection.execute(_READ_ENTRIES, execution_options={"yield_per": _ROWS_AT_ONCE})
     for id, dataset, analyst, number, charge, spends in rows:
@@ -477,6 +483,6 @@ def _gaussian_units(charge: int, spends: Any) -> int:
     """The Gaussian part of a stored charge; 0 if its text cannot be read, which the audit reports."""
     try:
         shares = [Spend.from_row(row) for row in json.loads(spends)]
-    except (ValueError, TypeError, KeyError, AttributeError, IndexError):
+    except UNREADABLE:
         shares = []
     return gaussian_units(charge, shares)

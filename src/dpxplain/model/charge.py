@@ -1,4 +1,6 @@
-"""What a measurement costs: as a plan states it, as the ledger reserves it, as the audit chain records it."""
+"""What a measurement costs, as a plan states it and the ledger reserves it: budgets, charges, and the entries
+of a data set's history.
+"""
 
 from __future__ import annotations
 
@@ -186,7 +188,6 @@ WORDS = {
 }
 
 _SEARCHES = frozenset({Event.RANK_SEARCH, Event.INFLUENCE_SEARCH_BY_DISTANCE, Event.RANK_SEARCH_BY_DISTANCE})
-_ON_WHOLE_NUMBERS = Event.VALUES
 LARGEST_FINE_SEARCH = 128.0
 """The largest ρ at which the noise of a search has a σ of at least 2^16 lattice points: one unit moves its
 leads by at least 2^20 of them, and 2^20/√(2·128) = 2^16. The noise of other Gaussian events always has such
@@ -214,9 +215,7 @@ class Spend:
         >>> Spend(Event.COUNTS, 0.1).is_gaussian, Spend(Event.TOP_K, 0.1).is_gaussian
         (True, False)
         """
-        if self.event not in WORDS or not self.event.startswith("gaussian."):
-            return False
-        if self.event == _ON_WHOLE_NUMBERS:
+        if self.event not in WORDS or not self.event.startswith("gaussian.") or self.event == Event.VALUES:
             return False
         return self.event not in _SEARCHES or self.rho <= LARGEST_FINE_SEARCH
 

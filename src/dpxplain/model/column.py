@@ -144,7 +144,7 @@ def label(value: DomainValue) -> str:
     return "NULL" if value is None else str(value)
 
 
-def _key(value: DomainValue) -> str:
+def _label_key(value: DomainValue) -> str:
     """A declared value as a key of `value_labels`."""
     return label(value).lower() if isinstance(value, bool) else label(value)
 
@@ -332,7 +332,7 @@ class Column(Declared):
             raise ValueError("edges and bounds must both be numbers, or both be dates")
         if self.is_temporal and self.step is not None:
             raise ValueError("has a step, which dates cannot have; delete the line with step")
-        unknown = self.value_labels.keys() - {_key(value) for value in self.domain or ()}
+        unknown = self.value_labels.keys() - {_label_key(value) for value in self.domain or ()}
         if unknown:
             raise ValueError(f"has a label for {min(unknown)!r}, which is not one of its values")
         if self.is_summable:
@@ -399,7 +399,7 @@ class Column(Declared):
 
     def value_label(self, value: DomainValue) -> str:
         """What a declared value stands for; empty where nothing is declared."""
-        return self.value_labels.get(_key(value), "")
+        return self.value_labels.get(_label_key(value), "")
 
     def text(self, value: DomainValue) -> str:
         """A declared value as text for people, with what it stands for.
@@ -478,7 +478,7 @@ class UnknownColumn(Declared):
     description: str = ""
 
 
-def apart(declared: Any) -> Any:
+def with_unknown_apart(declared: Any) -> Any:
     """A schema as it was written, with the columns that are to be discovered kept apart from the others."""
     columns = declared.get("columns") if isinstance(declared, Mapping) else None
     if not isinstance(columns, Mapping):

@@ -17,7 +17,7 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from dpxplain.errors import BadRequest, SchemaError
-from dpxplain.model.column import LARGEST_BOUND, LARGEST_UNITS, Column, midnight
+from dpxplain.model.column import LARGEST_BOUND, LARGEST_UNITS, Column, comparable, midnight
 from dpxplain.model.expression import (
     FLIPPED,
     OPPOSITES,
@@ -224,8 +224,8 @@ class Inference:
                 raise UnknownDomain(
                     node, "The remainder of a division by 0 is NULL.", "Divide by another number."
                 )
-            if (few := combined(left, divisors, math.fmod)) is not None:
-                return few
+            if (remainders := combined(left, divisors, math.fmod)) is not None:
+                return remainders
         most = max(map(abs, right.ends))
         low, high = left.ends
         return between(max(min(low, 0), -most), min(max(high, 0), most), common_multiple(left, right))
@@ -335,10 +335,9 @@ class Inference:
         if declared is None or not isinstance(constant.value, str) or constant.value in declared:
             return
         texts = list(map(str, declared))
-        near = similar(constant.value, texts)
-        remedy = (
-            f"Did you mean {sql_literal(near[0])}?" if near else f"Its values are: {', '.join(texts[:5])}."
-        )
+        remedy = f"Its values are: {', '.join(texts[:5])}."
+        if suggestions := similar(constant.value, texts):
+            remedy = f"Did you mean {sql_literal(suggestions[0])}?"
         text = sql_literal(constant.value)
         problem = f"{text} is not one of the values of {reference.column}, so nothing could match it."
         raise UnknownDomain(constant, problem, remedy)
@@ -508,6 +507,18 @@ def derive(column: Column, columns: Mapping[str, Column]) -> Column:
             remedy="Correct the values, edges or bounds beside the expression, or delete them.",
         )
     return complete
+
+
+def can_exceed_declaration(column: Column, columns: Mapping[str, Column]) -> bool:
+    """Whether the expression can have values outside the values or bounds that are declared beside it."""
+    domain = infer(expression_of(column, columns), columns)
+    if column.values is not None:
+        listed_values = set(map(comparable, column.values))
+        return domain.values is None or not set(map(comparable, domain.values)) <= listed_values
+    if column.bounds is None or domain.is_empty:
+        return False
+    low, high = map(comparable, domain.ends)
+    return bool(low < comparable(column.bounds[0]) or high > comparable(column.bounds[1]))
 
 
 def expression_of(column: Column, columns: Mapping[str, Column]) -> Expression:

@@ -32,7 +32,7 @@ T = TypeVar("T")
 PUBLIC: dict[type, tuple[str, ...]] = {}
 """The public fields of every record that may be sent, in the order in which they are sent."""
 
-_AS_SENT = {datetime: str, datetime | None: str | None}
+_SENT_AS = {datetime: str, datetime | None: str | None}
 
 
 def public(name: str, fields: str, *, description: str = "") -> Callable[[type[T]], type[T]]:
@@ -42,11 +42,11 @@ def public(name: str, fields: str, *, description: str = "") -> Callable[[type[T
     """
 
     def decorate(record: type[T]) -> type[T]:
-        def in_openapi(cls: type, _source: Any, handler: Any) -> Any:
+        def openapi_schema(cls: type, _source: Any, handler: Any) -> Any:
             return handler.generate_schema(_typed_dict(cls, name, description))
 
         PUBLIC[record] = tuple(fields.split())
-        record.__get_pydantic_core_schema__ = classmethod(in_openapi)  # type: ignore[attr-defined]
+        record.__get_pydantic_core_schema__ = classmethod(openapi_schema)  # type: ignore[attr-defined]
         return record
 
     return decorate
@@ -74,7 +74,7 @@ def _typed_dict(record: type, name: str, description: str) -> Any:
     for field in PUBLIC[record]:
         plain_name = field.rstrip("?")
         hint = hints.get(plain_name) or get_type_hints(getattr(record, plain_name).fget)["return"]
-        hint = _AS_SENT.get(hint, hint)
+        hint = _SENT_AS.get(hint, hint)
         if field != plain_name:
             hint = NotRequired[get_args(hint)[0]]  # without None
         types[plain_name] = hint
@@ -161,23 +161,16 @@ class Tabular(ABC):
         )
 
     def to_pandas(self) -> pandas.DataFrame:
-        try:
-            import pandas
-        except ModuleNotFoundError as missing:
-            raise _not_installed("pandas", missing) from None
-
-        frame = pandas.DataFrame.from_records(self.records(), columns=self.columns())
+        frame: pandas.DataFrame = _optional("pandas").DataFrame.from_records(
+            self.records(), columns=self.columns()
+        )
         if self.shaped_by:
             frame.attrs["shaped_by"] = list(self.shaped_by)
         return frame
 
     def to_polars(self) -> polars.DataFrame:
-        try:
-            import polars
-        except ModuleNotFoundError as missing:
-            raise _not_installed("polars", missing) from None
-
-        return polars.DataFrame(self.records(), infer_schema_length=None)
+        frame: polars.DataFrame = _optional("polars").DataFrame(self.records(), infer_schema_length=None)
+        return frame
 
     def to_json(self) -> str:
         content: Record = {} if self.private else {"private": False}
@@ -195,8 +188,10 @@ class Tabular(ABC):
             about["shaped_by"] = " ".join(self.shaped_by)
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(map(_inert, [*header, *about] if header else []))
-        writer.writerows(map(_inert, [*map(row.get, header), *about.values()]) for row in self.records())
+        writer.writerow(map(_without_formula, [*header, *about] if header else []))
+        writer.writerows(
+            map(_without_formula, [*map(row.get, header), *about.values()]) for row in self.records()
+        )
         return text.getvalue()
 
 
@@ -209,22 +204,26 @@ def _without_infinities(value: Any) -> Any:
     return list(map(_without_infinities, value)) if isinstance(value, list | tuple) else value
 
 
-def _inert(cell: object) -> object:
+def _without_formula(cell: object) -> object:
     """A cell of a CSV file, with an apostrophe before text that a spreadsheet would run as a formula.
 
-    >>> _inert("=1+1"), _inert("-5"), _inert("- none"), _inert(-5.0)
+    >>> _without_formula("=1+1"), _without_formula("-5"), _without_formula("- none"), _without_formula(-5.0)
     ("'=1+1", '-5', "'- none", -5.0)
     """
     is_formula = isinstance(cell, str) and _FORMULA.match(cell) and not _NUMBER.fullmatch(cell)
     return f"'{cell}" if is_formula else cell
 
 
-def _not_installed(package: str, missing: ModuleNotFoundError) -> BadRequest:
-    return BadRequest(
-        f"to_{package}() needs {missing.name or package}, which is not installed.",
-        remedy=f"Install it with: pip install {package}. Without it there are records(), to_arrow(), "
-        "to_csv() and to_json().",
-    )
+def _optional(package: str) -> ModuleType:
+    """A package that a table is exported to, which may not be installed."""
+    try:
+        return importlib.import_module(package)
+    except ModuleNotFoundError as missing:
+        raise BadRequest(
+            f"to_{package}() needs {missing.name or package}, which is not installed.",
+            remedy=f"Install it with: pip install {package}. Without it there are records(), to_arrow(), "
+            "to_csv() and to_json().",
+        ) from None
 
 
 def check_report_name(path: Path) -> None:

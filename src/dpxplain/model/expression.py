@@ -225,16 +225,16 @@ def fold(
     >>> fold(half, leaf=str, number=str, operate=lambda operator, texts: f" {operator} ".join(texts))
     'Measured(aggregate=0) / 2.0'
     """
-    done: dict[int, T] = {}
+    results: dict[int, T] = {}
     for node in walk(formula):
         match node:
             case Constant(value):
-                done[id(node)] = number(value)
+                results[id(node)] = number(value)
             case Operation(operator, operands):
-                done[id(node)] = operate(operator, [done[id(operand)] for operand in operands])
+                results[id(node)] = operate(operator, [results[id(operand)] for operand in operands])
             case _:
-                done[id(node)] = leaf(node)
-    return done[id(formula)]
+                results[id(node)] = leaf(node)
+    return results[id(formula)]
 
 
 def applied(
@@ -309,16 +309,16 @@ def columns_of(node: Expression) -> set[str]:
 def walk(root: Any) -> list[Any]:
     """Every node once, operands first; without recursion."""
     ordered: list[Any] = []
-    seen: set[int] = set()
-    waiting = [(root, False)]
-    while waiting:
-        node, is_ready = waiting.pop()
+    visited: set[int] = set()
+    stack = [(root, False)]
+    while stack:
+        node, is_ready = stack.pop()
         if is_ready:
             ordered.append(node)
-        elif id(node) not in seen:
-            seen.add(id(node))
-            waiting.append((node, True))
-            waiting.extend((part, False) for part in reversed(children(node)))
+        elif id(node) not in visited:
+            visited.add(id(node))
+            stack.append((node, True))
+            stack.extend((part, False) for part in reversed(children(node)))
     return ordered
 
 
@@ -394,7 +394,7 @@ def operation_text(
     if operator in functions:
         return f"{functions[operator]}({operands[0][0]})", ATOM
     if operator == "neg":
-        return f"-{_bound(operands[0], ATOM)}", _SIGN
+        return f"-{_operand_text(operands[0], ATOM)}", _SIGN
     # The right side of - needs parentheses if it is a sum, and that of / if it is a sum or a product.
     return _two_sided(operator, operands, right_is_open=operator in "+*")
 
@@ -402,11 +402,11 @@ def operation_text(
 def _two_sided(operator: ArithmeticOperator, operands: Sequence[Text], *, right_is_open: bool) -> Text:
     """The operator between its operands; an open right side may have an operator that binds as tightly."""
     level = _SUM if operator in "+-" else _PRODUCT
-    right = _bound(operands[1], level if right_is_open else level + 1)
-    return f"{_bound(operands[0], level)} {operator} {right}", level
+    right = _operand_text(operands[1], level if right_is_open else level + 1)
+    return f"{_operand_text(operands[0], level)} {operator} {right}", level
 
 
-def _bound(text: Text, level: int) -> str:
+def _operand_text(text: Text, level: int) -> str:
     """The text of an operand, in parentheses where it binds less tightly than its surroundings."""
     return text[0] if text[1] >= level else f"({text[0]})"
 
@@ -435,22 +435,22 @@ def _print(node: Expression) -> Text:
             return _two_sided(operator, [_print(operand) for operand in operands], right_is_open=False)
         case Shifted(part, amount, unit):
             sign = "-" if amount < 0 else "+"
-            return f"{_inside(part, _SUM)} {sign} INTERVAL '{abs(amount)}' {unit.upper()}", _SUM
+            return f"{_print_operand(part, _SUM)} {sign} INTERVAL '{abs(amount)}' {unit.upper()}", _SUM
         case Compared(operator, left, right):
-            return f"{_inside(left, _SUM)} {operator} {_inside(right, _SUM)}", _COMPARISON
+            return f"{_print_operand(left, _SUM)} {operator} {_print_operand(right, _SUM)}", _COMPARISON
         case Among(part, values):
-            return f"{_inside(part, _SUM)} IN ({_listed(values)})", _COMPARISON
+            return f"{_print_operand(part, _SUM)} IN ({_listed(values)})", _COMPARISON
         case Like(part, pattern, ignores_case):
             word = "ILIKE" if ignores_case else "LIKE"
-            return f"{_inside(part, _SUM)} {word} {sql_literal(pattern)}", _COMPARISON
+            return f"{_print_operand(part, _SUM)} {word} {sql_literal(pattern)}", _COMPARISON
         case Missing(part):
-            return f"{_inside(part, _SUM)} IS NULL", _COMPARISON
+            return f"{_print_operand(part, _SUM)} IS NULL", _COMPARISON
         case Opposite(part):
             return f"NOT ({_print(part)[0]})", _NOT
         case Every(parts):
-            return " AND ".join(_inside(part, _NOT) for part in parts), _AND
+            return " AND ".join(_print_operand(part, _NOT) for part in parts), _AND
         case Some(parts):
-            return " OR ".join(_inside(part, _AND) for part in parts), _OR
+            return " OR ".join(_print_operand(part, _AND) for part in parts), _OR
     return _print_call(node), ATOM
 
 
@@ -473,8 +473,8 @@ def _print_call(node: Expression) -> str:
     raise TypeError(f"{type(node).__name__} is no expression.")
 
 
-def _inside(node: Expression, level: int) -> str:
-    return _bound(_print(node), level)
+def _print_operand(node: Expression, level: int) -> str:
+    return _operand_text(_print(node), level)
 
 
 def _listed(nodes: tuple[Expression, ...]) -> str:

@@ -78,12 +78,12 @@ def possible_groups(query: Query, schema: Schema) -> BoolArray | None:
     if query.where is None or not query.group_by:
         return None
     shape = tuple(len(schema.domain(name)) for name in query.group_by)
-    may_hold, _ = _Outcomes(query.group_by, schema).of(query.where)
+    may_hold, _ = _WhereOutcomes(query.group_by, schema).of(query.where)
     return None if may_hold.all() else np.broadcast_to(may_hold, shape).reshape(-1)
 
 
 @dataclass(frozen=True)
-class _Outcomes:
+class _WhereOutcomes:
     """Whether conditions may be true and may be false, as arrays with one axis per group-by column."""
 
     columns: tuple[str, ...]
@@ -214,7 +214,7 @@ LARGEST_ANSWER = 1_000_000
 JOINT = ", "  # between the values of a group of several columns, as it is printed
 ALL_ROWS = "all rows"  # the one group of a query without GROUP BY
 _JOINTS = (JOINT, "→", "->", " / ", ",")  # earlier versions printed or advised the others
-_LISTED = 12  # groups or values named in a refusal
+_MOST_EXAMPLES = 12  # groups or values named in a refusal
 _SPARE_JOINTS = 64  # the most inside values; a text with more names no group
 
 
@@ -377,7 +377,7 @@ class Groups:
         if self.possible is not None and not self.possible[index]:
             raise QuestionError(
                 f"The WHERE condition excludes {self.label(index)}, so this group has no rows.",
-                remedy=f"Choose one of: {_listed(map(self.label, self.remaining))}",
+                remedy=f"Choose one of: {_examples(map(self.label, self.remaining))}",
             )
         return index
 
@@ -394,7 +394,7 @@ class Groups:
         hint = did_you_mean(str(part), known_texts)
         return QuestionError(
             f"{part!r} is not one of the values of {name}.",
-            remedy=hint or f"Choose one of: {_listed(map(column.text, self._remaining_values(place)))}",
+            remedy=hint or f"Choose one of: {_examples(map(column.text, self._remaining_values(place)))}",
         )
 
     def _remaining_values(self, place: int) -> list[DomainValue]:
@@ -467,9 +467,9 @@ def _json_array(text: str) -> tuple[object, ...] | None:
     return tuple(array) if isinstance(array, list) else None
 
 
-def _listed(texts: Iterable[str]) -> str:
-    first = list(islice(texts, _LISTED + 1))
-    return ", ".join(first[:_LISTED]) + (", ..." if len(first) > _LISTED else ".")
+def _examples(texts: Iterable[str]) -> str:
+    first = list(islice(texts, _MOST_EXAMPLES + 1))
+    return ", ".join(first[:_MOST_EXAMPLES]) + (", ..." if len(first) > _MOST_EXAMPLES else ".")
 
 
 # -- Grouped pass ------------------------------------------------------------------------------------------
@@ -484,7 +484,7 @@ BIN = "(bin)"
 MOST_CELLS = 2**23  # the most that are counted in dense arrays: 128 MB of counts and sums
 
 
-def cell_number(group_by: Sequence[str], subsets: Subsets, sizes: Mapping[str, int]) -> int:
+def cell_count(group_by: Sequence[str], subsets: Subsets, sizes: Mapping[str, int]) -> int:
     """The number of cells in all subsets, including code 0; `sizes` says how many codes each column has."""
     groups = math.prod(sizes[name] for name in group_by)
     return groups * sum(math.prod(sizes[name] for name in subset) for subset in subsets)
@@ -533,22 +533,22 @@ class DenseGrouped:
 
     @property
     def codes(self) -> Mapping[str, IntArray]:
-        return self._listed.codes
+        return self._occupied.codes
 
     @property
     def subset(self) -> IntArray:
-        return self._listed.subset
+        return self._occupied.subset
 
     @property
     def count(self) -> IntArray:
-        return self._listed.count
+        return self._occupied.count
 
     @property
     def total(self) -> IntArray:
-        return self._listed.total
+        return self._occupied.total
 
     @cached_property
-    def _listed(self) -> Grouped:
+    def _occupied(self) -> Grouped:
         occupied = [np.flatnonzero(block.count) for block in self.blocks]
         starts = np.cumsum([0, *map(len, occupied)])
         names = dict.fromkeys(name for block in self.blocks for name in block.columns)

@@ -1,5 +1,5 @@
-"""Arguments and objects that cannot change between the check of a request and its measurement; and what
-unknown words in them may have meant.
+"""Protects what sensitivities follow from, so that nothing changes between the check of a request and its
+measurement; and suggests corrections for unknown words.
 
 Sensitivities follow from the schema, the query and the numbers an analyst passes. `plain` strips subclasses
 of built-in types, `Frozen` protects result objects and `Declared` the schema.
@@ -78,7 +78,7 @@ def plain_texts(values: Any) -> tuple[str, ...] | None:
     return texts if all(type(text) is str for text in texts) else None
 
 
-def insist_on_numbers(*values: object) -> None:
+def require_exact_numbers(*values: object) -> None:
     """Raises unless every value is an exact `int` or `float`: the last check before noise is drawn."""
     if any(type(value) not in (int, float) for value in values):
         raise InternalError("A release was planned with something that is not quite a number.")
@@ -140,7 +140,7 @@ class Declared(BaseModel):
 #
 # Unknown words in a declaration, a configuration or a request, and what they may have meant.
 
-_LONGEST = 200  # comparing takes time with the square of the length, and a word may have any length
+_LONGEST_WORD = 200  # comparing takes time with the square of the length, and a word may have any length
 
 
 def similar(word: str, candidates: Iterable[str], n: int = 1) -> list[str]:
@@ -149,10 +149,12 @@ def similar(word: str, candidates: Iterable[str], n: int = 1) -> list[str]:
     >>> similar("jfk", ["EWR", "JFK"]), similar("neighbors", ["rho", "neighbours"]), similar("x", ["rho"])
     (['JFK'], ['neighbours'], [])
     """
-    folded: dict[str, str] = {}
+    by_casefold: dict[str, str] = {}
     for candidate in candidates:
-        folded.setdefault(candidate.casefold(), candidate)
-    return [folded[near] for near in get_close_matches(word[:_LONGEST].casefold(), folded, n=n)]
+        by_casefold.setdefault(candidate.casefold(), candidate)
+    return [
+        by_casefold[near] for near in get_close_matches(word[:_LONGEST_WORD].casefold(), by_casefold, n=n)
+    ]
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str:
@@ -161,12 +163,12 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str:
     >>> did_you_mean("jfk", ["EWR", "JFK"]), did_you_mean("x", ["EWR"])
     ("Did you mean 'JFK'?", '')
     """
-    near = similar(word, candidates)
-    return f"Did you mean {near[0]!r}?" if near else ""
+    suggestions = similar(word, candidates)
+    return f"Did you mean {suggestions[0]!r}?" if suggestions else ""
 
 
-# Words from other tools, for keys that are spelt differently here.
-_OTHER_WORDS = {
+# Keys that other tools use, and the name of the same key here.
+_SYNONYMS = {
     "epsilon": "rho",
     "budget": "rho",
     "categories": "values",
@@ -192,14 +194,14 @@ def unknown_key(model: type[BaseModel], place: Sequence[int | str]) -> str:
     "is not a known key (did you mean 'edges'?)"
     """
     *path, last = map(str, place)
-    keys = _known(model, path)
-    other = _OTHER_WORDS.get(last.casefold())
-    if near := [other] if other in keys else similar(last, keys):
-        return f"is not a known key (did you mean {near[0]!r}?)"
+    keys = _keys_at(model, path)
+    other = _SYNONYMS.get(last.casefold())
+    if suggestions := [other] if other in keys else similar(last, keys):
+        return f"is not a known key (did you mean {suggestions[0]!r}?)"
     return f"is not a known key (known keys: {', '.join(keys)})" if keys else "is not a known key"
 
 
-def _known(model: type[BaseModel], path: Iterable[str]) -> list[str]:
+def _keys_at(model: type[BaseModel], path: Iterable[str]) -> list[str]:
     """The keys of the model at the end of the path; none if the path leaves the models."""
     current: type[BaseModel] | None = model
     names = iter(path)
@@ -209,13 +211,13 @@ def _known(model: type[BaseModel], path: Iterable[str]) -> list[str]:
             return []
         if get_origin(field.annotation) is dict:
             next(names, None)  # the dict's own key
-        current = next(_models(field.annotation), None)
+        current = next(_models_in(field.annotation), None)
     return [] if current is None else [n for n, f in current.model_fields.items() if not f.exclude]
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
     """The models in a type, such as the Column of dict[str, Column]."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for part in get_args(annotation):
-        yield from _models(part)
+        yield from _models_in(part)

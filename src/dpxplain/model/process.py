@@ -29,30 +29,30 @@ class Stop:
     """A request's stop flag, set from any thread and never cleared, so the request's next step raises.
 
     >>> stop = Stop()
-    >>> stop.ask()
-    >>> stop.asked
+    >>> stop.request()
+    >>> stop.is_requested
     True
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._interrupts: list[Callable[[], None]] = []
-        self.asked = False
+        self.is_requested = False
 
-    def ask(self) -> None:
+    def request(self) -> None:
         """Sets the flag and interrupts running passes; repeat it for a pass that was about to begin."""
         with self._lock:
-            self.asked = True
+            self.is_requested = True
             for interrupt in self._interrupts:
                 interrupt()
 
     def check(self) -> None:
-        if self.asked:
+        if self.is_requested:
             raise Stopped
 
     @contextmanager
     def interrupting(self, interrupt: Callable[[], None]) -> Iterator[None]:
-        """While the block runs, `ask` also calls `interrupt`; for code that cannot call `check` itself."""
+        """While the block runs, `request` also calls `interrupt`; for code that cannot call `check`."""
         with self._lock:
             self.check()
             self._interrupts.append(interrupt)
@@ -63,22 +63,22 @@ class Stop:
                 self._interrupts.remove(interrupt)
 
 
-_CURRENT: ContextVar[Stop | None] = ContextVar("dpxplain_stop", default=None)
+_CURRENT_STOP: ContextVar[Stop | None] = ContextVar("dpxplain_stop", default=None)
 
 
 @contextmanager
 def stoppable(stop: Stop) -> Iterator[None]:
     """Makes `stop` the current stop of this thread (and its context) for the length of the block."""
-    token = _CURRENT.set(stop)
+    token = _CURRENT_STOP.set(stop)
     try:
         yield
     finally:
-        _CURRENT.reset(token)
+        _CURRENT_STOP.reset(token)
 
 
 def check_stop() -> None:
     """Raises `Stopped` if the current request is to stop."""
-    stop = _CURRENT.get()
+    stop = _CURRENT_STOP.get()
     if stop is not None:
         stop.check()
 
@@ -86,7 +86,7 @@ def check_stop() -> None:
 @contextmanager
 def interruptible(interrupt: Callable[[], None]) -> Iterator[None]:
     """Wraps one pass over the data; a stop of the current request calls `interrupt` from its own thread."""
-    stop = _CURRENT.get()
+    stop = _CURRENT_STOP.get()
     if stop is None:
         yield
     else:
@@ -101,7 +101,7 @@ def stoppable_steps(items: Iterable[T]) -> Iterator[T]:
     >>> with stoppable(stop):
     ...     for item in stoppable_steps("abc"):
     ...         print(item)
-    ...         stop.ask()
+    ...         stop.request()
     Traceback (most recent call last):
     dpxplain.model.process.Stopped
     """
@@ -146,7 +146,7 @@ else:
 # -- Sizes of memory ---------------------------------------------------------------------------------------
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s?([KMGT])(i?)B")
-_NEARLY_A_SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*([KMGT])?(?:i?B)?", re.IGNORECASE)
+_LOOSE_SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*([KMGT])?(?:i?B)?", re.IGNORECASE)
 _DECIMAL = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
@@ -155,8 +155,8 @@ def check_size(value: object) -> str | None:
     """The size as it was written; raises ValueError, with a suggestion if possible, if it is not a size."""
     if value is None or (isinstance(value, str) and _SIZE.fullmatch(value)):
         return value
-    near = _NEARLY_A_SIZE.fullmatch(str(value))
-    hint = f'; did you mean "{near[1]}{(near[2] or "G").upper()}B"?' if near else ""
+    loose = _LOOSE_SIZE.fullmatch(str(value))
+    hint = f'; did you mean "{loose[1]}{(loose[2] or "G").upper()}B"?' if loose else ""
     raise ValueError(
         'must be text with a number and a unit, such as "4GB"; units are KB, MB, GB, TB, KiB, MiB, GiB '
         f"and TiB{hint}"

@@ -20,6 +20,7 @@ from dpxplain.model.expression import (
     Measured,
     OutputCondition,
     OutputFormula,
+    Value,
     aggregates_of,
     condition_text,
     formula_text,
@@ -30,14 +31,12 @@ from dpxplain.model.schema import Schema
 
 # -- Query -------------------------------------------------------------------------------------------------
 
-Literal_ = str | int | float | bool | date
-
 
 @dataclass(frozen=True)
 class Comparison:
     column: str
     operator: ComparisonOperator
-    value: Literal_
+    value: Value
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Membership:
     """column IN (values); NULL is never among them."""
 
     column: str
-    values: tuple[Literal_, ...]
+    values: tuple[Value, ...]
 
 
 @dataclass(frozen=True)

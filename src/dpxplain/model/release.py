@@ -89,12 +89,9 @@ class AnswerRelease:
         return json.dumps(self.to_raw())
 
     def to_raw(self) -> dict[str, Any]:
-        raw = vars(self) | {name: _stored(getattr(self, name)) for name in _VECTORS}
-        optional = (
-            *("count_noise", "sum_noise", "noisy_squares", "squares_scale", "squares_noise"),
-            *("noisy_bins", "bins_scale", "bin_edges"),
-        )
-        return {name: value for name, value in raw.items() if name not in optional or value not in ((), None)}
+        raw = vars(self) | {name: _vector_to_json(getattr(self, name)) for name in _VECTORS}
+        required = ("rho", "noisy_count", "count_scale", "noisy_sum", "sum_scale", "private")
+        return {name: value for name, value in raw.items() if name in required or value not in ((), None)}
 
     @classmethod
     def from_json(cls, text: str) -> AnswerRelease:
@@ -102,8 +99,8 @@ class AnswerRelease:
 
     @classmethod
     def from_raw(cls, raw: dict[str, Any]) -> AnswerRelease:
-        read: dict[str, Any] = {name: _numbers(raw[name]) for name in _VECTORS if name in raw}
-        read |= {name: _noise(raw[name]) for name in _NOISES if name in raw}
+        read: dict[str, Any] = {name: _vector_from_json(raw[name]) for name in _VECTORS if name in raw}
+        read |= {name: _noise_from_json(raw[name]) for name in _NOISES if name in raw}
         return cls(**(raw | read))
 
 
@@ -111,15 +108,15 @@ _VECTORS = ("noisy_count", "noisy_sum", "noisy_squares", "noisy_bins", "bin_edge
 _NOISES = ("count_noise", "sum_noise", "squares_noise")
 
 
-def _noise(stored: list[list[Any]]) -> Noise:
+def _noise_from_json(stored: list[list[Any]]) -> Noise:
     return tuple((str(name), float(loading)) for name, loading in stored)
 
 
-def _stored(numbers: tuple[float, ...] | None) -> tuple[float, ...] | str | None:
+def _vector_to_json(numbers: tuple[float, ...] | None) -> tuple[float, ...] | str | None:
     return numbers if numbers is None or len(numbers) < _LONG else _pack(np.array(numbers))
 
 
-def _numbers(stored: list[float] | str | None) -> tuple[float, ...] | None:
+def _vector_from_json(stored: list[float] | str | None) -> tuple[float, ...] | None:
     if stored is None:
         return None
     return tuple(_unpack(stored).tolist() if isinstance(stored, str) else stored)
@@ -228,22 +225,13 @@ def _plain_line(line: ReleasedLine) -> dict[str, Any]:
 
 def _pack_lines(lines: Sequence[ReleasedLine]) -> str:
     """Ten numbers per line, column by column; the first says whether the gap without the rows is known."""
-    untold = (0.0, 0.0, 0.0)
-    rows = [
-        (
-            line.gap_without_interval is not None,
-            line.predicate,
-            line.influence,
-            *line.influence_interval,
-            *line.rank,
-            *(
-                untold
-                if line.gap_without_interval is None
-                else (line.gap_without, *line.gap_without_interval)
-            ),
-        )
-        for line in lines
-    ]
+    rows: list[tuple[float | None, ...]] = []
+    for line in lines:
+        numbers = (line.predicate, line.influence, *line.influence_interval, *line.rank)
+        if line.gap_without_interval is None:
+            rows.append((False, *numbers, 0.0, 0.0, 0.0))
+        else:
+            rows.append((True, *numbers, line.gap_without, *line.gap_without_interval))
     return _pack(np.array(rows, dtype=np.float64).T.ravel())
 
 
@@ -251,20 +239,12 @@ def _unpack_lines(text: str) -> tuple[ReleasedLine, ...]:
     numbers = _unpack(text)
     if len(numbers) % 10:
         raise _damaged()
-    has_gap, predicate, influence, low, high, first, last, gap, gap_low, gap_high = numbers.reshape(10, -1)
-    ranks = zip(first.astype(np.int64).tolist(), last.astype(np.int64).tolist(), strict=True)
-    columns = (
-        predicate.astype(np.int64).tolist(),
-        influence.tolist(),
-        zip(low.tolist(), high.tolist(), strict=True),
-        ranks,
-        [value if known else None for value, known in zip(gap.tolist(), has_gap.tolist(), strict=True)],
-        [
-            (least, most) if known else None
-            for least, most, known in zip(gap_low.tolist(), gap_high.tolist(), has_gap.tolist(), strict=True)
-        ],
-    )
-    return tuple(ReleasedLine(*line) for line in zip(*columns, strict=True))
+    lines = []
+    for row in numbers.reshape(10, -1).T.tolist():
+        has_gap, predicate, influence, low, high, first, last, gap, gap_low, gap_high = row
+        known = (gap, (gap_low, gap_high)) if has_gap else ()
+        lines.append(ReleasedLine(int(predicate), influence, (low, high), (int(first), int(last)), *known))
+    return tuple(lines)
 
 
 def _tuples(raw: dict[str, Any]) -> dict[str, Any]:
@@ -313,17 +293,8 @@ class PreparedRelease:
         )
 
     def to_json(self) -> str:
-        return json.dumps(
-            {
-                "rho": self.rho,
-                "cells": self.cells,
-                "noisy_count": _pack(self.noisy_count),
-                "count_scale": self.count_scale,
-                "noisy_total": None if self.noisy_total is None else _pack(self.noisy_total),
-                "total_scale": self.total_scale,
-                "private": self.private,
-            }
-        )
+        noisy_total = None if self.noisy_total is None else _pack(self.noisy_total)
+        return json.dumps(vars(self) | {"noisy_count": _pack(self.noisy_count), "noisy_total": noisy_total})
 
     @classmethod
     def from_json(cls, text: str) -> PreparedRelease:

@@ -25,7 +25,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from dpxplain.errors import SchemaError
 from dpxplain.model.charge import LARGEST_RHO, UNITS_PER_RHO
-from dpxplain.model.column import Bin, Column, DomainValue, Grid, Scalar, UnknownColumn, apart
+from dpxplain.model.column import Bin, Column, DomainValue, Grid, Scalar, UnknownColumn, with_unknown_apart
 from dpxplain.model.derivation import derive, with_derived
 from dpxplain.model.display import Displayed
 from dpxplain.model.expression import columns_of, read_expression, sql_name
@@ -65,7 +65,7 @@ class PublicTable(Declared):
         return declared
 
 
-def joined_columns(
+def _public_columns(
     columns: Mapping[str, Column],
     discovered: Iterable[str],
     table: str,
@@ -77,7 +77,7 @@ def joined_columns(
     Discovered values never cause a refusal, because nobody could then open the data set again. A public
     column that cannot be joined by them is left out.
     """
-    first = check_public(table, declared, rows)
+    first = _rows_by_key(table, declared, rows)
     attributes = [name for name in declared.columns or rows if name != declared.key]
     matched, added = {}, []
     for join in declared.joins or (declared.key,):
@@ -107,14 +107,19 @@ def joined_columns(
     return declared.model_copy(update={"matched": matched}), added
 
 
-def check_public(table: str, declared: PublicTable, rows: PublicRows) -> dict[str, int]:
+def _rows_by_key(table: str, declared: PublicTable, rows: PublicRows) -> dict[str, int]:
     """The row of each key. Refuses a table without the named columns or with a key twice."""
-    _check_names(table, declared, rows)
+    missing = [name for name in (declared.key, *(declared.columns or ())) if name not in rows]
+    if missing:
+        raise SchemaError(
+            f"tables.{table}: the public table has no column {missing[0]}.",
+            remedy=f"It has: {', '.join(rows)}.",
+        )
     first: dict[str, int] = {}
     for at, key in enumerate(rows[declared.key]):
         if key is None:
             continue
-        if (text := _text(key)) in first:
+        if (text := _key_text(key)) in first:
             raise SchemaError(
                 f"tables.{table}: the key {declared.key} contains {text!r} twice.",
                 remedy="Keep one row for each key in the public table.",
@@ -123,7 +128,7 @@ def check_public(table: str, declared: PublicTable, rows: PublicRows) -> dict[st
     return first
 
 
-def named_columns(
+def _named_columns(
     columns: Mapping[str, Column], unknown: Iterable[str], added: Iterable[tuple[str, Column]]
 ) -> Iterator[tuple[str, Column]]:
     """Names for public columns: their own if that is unambiguous, else `join.column`."""
@@ -143,15 +148,6 @@ def named_columns(
             )
         names.add(name.casefold())
         yield name, column
-
-
-def _check_names(table: str, declared: PublicTable, rows: PublicRows) -> None:
-    missing = [name for name in (declared.key, *(declared.columns or ())) if name not in rows]
-    if missing:
-        raise SchemaError(
-            f"tables.{table}: the public table has no column {missing[0]}.",
-            remedy=f"It has: {', '.join(rows)}.",
-        )
 
 
 def _declared_keys(
@@ -175,7 +171,7 @@ def _declared_keys(
             f"tables.{table}: {join} has no list of text or whole numbers, so it cannot be joined on.",
             remedy=f"List the keys in columns.{join}.values.",
         )
-    return {_text(value): value for value in values}
+    return {_key_text(value): value for value in values}
 
 
 def _check_lookup(table: str, attribute: str, lookup: tuple[tuple[Scalar, Any], ...]) -> None:
@@ -187,7 +183,7 @@ def _check_lookup(table: str, attribute: str, lookup: tuple[tuple[Scalar, Any], 
         )
 
 
-def _text(value: Any) -> str:
+def _key_text(value: Any) -> str:
     """A key as text, so that 7, 7.0 and "7" are one."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -219,7 +215,7 @@ class PrivateTable(Declared):
         return columns
 
 
-def private_apart(declared: Any) -> Any:
+def with_private_apart(declared: Any) -> Any:
     """A schema as it was written, with the private tables kept apart from the public ones."""
     tables = declared.get("tables") if isinstance(declared, Mapping) else None
     if not isinstance(tables, Mapping):
@@ -235,7 +231,7 @@ def private_apart(declared: Any) -> Any:
     return {**declared, "tables": public, "private": {**declared.get("private", {}), **private}}
 
 
-def check_private(
+def _check_private(
     private: Mapping[str, PrivateTable],
     unit: str,
     max_rows: int,
@@ -247,7 +243,7 @@ def check_private(
     `names` are the names of all tables; `columns` are the columns of the data set's own table.
     """
     folded = [name.casefold() for name in names]
-    _check_private_names(private, columns)
+    _check_private_columns(private, columns)
     for name, table in private.items():
         if table.unit == "row":
             raise ValueError(f"tables.{name}.unit must name the column of the person id")
@@ -261,7 +257,7 @@ def check_private(
             raise ValueError(f"tables.{name}.max_rows times privacy.max_rows must be at most {MOST_ROWS:,}")
 
 
-def _check_private_names(private: Mapping[str, PrivateTable], columns: Iterable[str]) -> None:
+def _check_private_columns(private: Mapping[str, PrivateTable], columns: Iterable[str]) -> None:
     """Refuses two columns that could have one name when joined: b.c of a table a, and c of a table a.b."""
     every = [f"{name}.{column}" for name, table in private.items() for column in table.columns]
     every += {column for table in private.values() for column in table.columns} | {*columns}
@@ -271,20 +267,20 @@ def _check_private_names(private: Mapping[str, PrivateTable], columns: Iterable[
             raise ValueError(f"the joined tables would have two columns called {name}; rename one of them")
 
 
-def check_joined(
+def _check_joined(
     private: Mapping[str, PrivateTable],
     joined: Mapping[str, Mapping[str, str]],
     columns: Mapping[str, Column],
     max_rows: int,
 ) -> None:
     """Refuses joined columns and a max_rows that do not follow from the private tables."""
-    made_here = ValueError("joined is for internal use; delete it")
+    internal = ValueError("joined is for internal use; delete it")
     for name, names in joined.items():
         own = {attribute: columns.get(column) for attribute, column in names.items()}
         if name not in private or own != private[name].columns:
-            raise made_here
+            raise internal
     if max_rows % math.prod(private[name].max_rows for name in joined):
-        raise made_here
+        raise internal
 
 
 # -- Schema ------------------------------------------------------------------------------------------------
@@ -406,16 +402,16 @@ class Schema(Displayed, Declared):
     @model_validator(mode="before")
     @classmethod
     def _kinds_apart(cls, declared: Any) -> Any:
-        return private_apart(apart(declared))
+        return with_private_apart(with_unknown_apart(declared))
 
     @model_validator(mode="after")
     def _private_tables(self) -> Schema:
         privacy, names = self.privacy, (self.table.name, *self.tables, *self.private)
         if self.joined:
-            check_joined(self.private, self.joined, self.columns, privacy.max_rows)
+            _check_joined(self.private, self.joined, self.columns, privacy.max_rows)
         else:
             columns = (*self.columns, *self.unknown)
-            check_private(self.private, privacy.unit, privacy.max_rows, names, columns)
+            _check_private(self.private, privacy.unit, privacy.max_rows, names, columns)
         for name, table in self.private.items():
             if table.source is not None and holds_password(table.source):
                 raise ValueError(f"tables.{name}.source must not contain a password or token")
@@ -432,39 +428,14 @@ class Schema(Displayed, Declared):
         if isinstance(source, Schema):
             # A new, validated copy: code that holds the original cannot change it or its cached properties.
             return cls.load(source.model_dump())
-        where = "the schema"
-        raw: Mapping[str, Any]
-        if isinstance(source, Mapping):
-            raw = source
-        else:
-            where = str(source)
-            if not isinstance(source, str | Path):
-                raise SchemaError(
-                    f"A schema cannot be a {type(source).__name__}.",
-                    remedy="Pass the path of a TOML file, or a dict with the same keys.",
-                )
-            try:
-                raw = tomllib.loads(Path(source).read_text(encoding="utf-8"))
-            except FileNotFoundError:
-                raise SchemaError(
-                    f"There is no schema file {where}.",
-                    remedy="Draft one with: dpxplain schema init DATA_FILE",
-                ) from None
-            except (OSError, UnicodeDecodeError) as error:
-                raise SchemaError(
-                    f"Cannot read {where}: {type(error).__name__}.",
-                    remedy="Pass the path of a readable TOML file in UTF-8.",
-                ) from None
-            except tomllib.TOMLDecodeError as error:
-                raise SchemaError(
-                    f"{where} is not valid TOML: {error}.", remedy="Correct the file at that place."
-                ) from None
+        is_dict = isinstance(source, Mapping)
         try:
-            return cls.model_validate(raw)
+            return cls.model_validate(source if is_dict else _read_toml(source))
         except ValidationError as error:
             mistakes = [_mistake(e) for e in error.errors()]
+            listed = "; ".join(f"{key}: {message}" for key, message in mistakes)
             raise SchemaError(
-                f"In {where}: {'; '.join(f'{key}: {message}' for key, message in mistakes)}.",
+                f"In {'the schema' if is_dict else source}: {listed}.",
                 remedy="Correct the schema at this place."
                 if len(mistakes) == 1
                 else "Correct the schema at these places.",
@@ -486,9 +457,9 @@ class Schema(Displayed, Declared):
         """The schema with the columns of public tables, whose whole content is given."""
         tables, added = dict(self.tables), []
         for name, rows in contents.items():
-            tables[name], columns = joined_columns(self.columns, self.discovered, name, tables[name], rows)
+            tables[name], columns = _public_columns(self.columns, self.discovered, name, tables[name], rows)
             added += columns
-        public = dict(named_columns(self.columns, self.unknown, added))
+        public = dict(_named_columns(self.columns, self.unknown, added))
         return Schema.load(
             self.model_copy(update={"tables": tables, "columns": Columns({**self.columns, **public})})
         )
@@ -581,6 +552,30 @@ class Schema(Displayed, Declared):
         return (name for name, column in self.columns.items() if column.domain is not None)
 
 
+def _read_toml(file: object) -> dict[str, Any]:
+    """The content of a schema file. Raises SchemaError if it cannot be read."""
+    if not isinstance(file, str | Path):
+        raise SchemaError(
+            f"A schema cannot be a {type(file).__name__}.",
+            remedy="Pass the path of a TOML file, or a dict with the same keys.",
+        )
+    try:
+        return tomllib.loads(Path(file).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SchemaError(
+            f"There is no schema file {file}.", remedy="Draft one with: dpxplain schema init DATA_FILE"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SchemaError(
+            f"Cannot read {file}: {type(error).__name__}.",
+            remedy="Pass the path of a readable TOML file in UTF-8.",
+        ) from None
+    except tomllib.TOMLDecodeError as error:
+        raise SchemaError(
+            f"{file} is not valid TOML: {error}.", remedy="Correct the file at that place."
+        ) from None
+
+
 @dataclass(frozen=True, eq=False)
 class SchemaKey:
     """A schema compared by identity, because it is frozen and comparing whole domains is slow."""
@@ -638,7 +633,7 @@ def _mistake(error: Any) -> tuple[str, str]:
 def joined_schema(schema: Schema, tables: Iterable[str]) -> Schema:
     """The schema of the rows after joining these private tables by the unit, in declared order."""
     chosen = set(tables)
-    joined = {name: _names(schema, name) for name in schema.private if name in chosen}
+    joined = {name: _joined_names(schema, name) for name in schema.private if name in chosen}
     columns = {
         column: schema.private[name].columns[attribute]
         for name, names in joined.items()
@@ -706,7 +701,7 @@ def _part(schema: Schema, name: str) -> Schema:
     )
 
 
-def _names(schema: Schema, table: str) -> dict[str, str]:
+def _joined_names(schema: Schema, table: str) -> dict[str, str]:
     """The names of a table's columns after the join: their own if no other column has it."""
     others = [*schema.columns, *schema.unknown, schema.privacy.unit]
     others += [column for name in schema.private if name != table for column in schema.private[name].columns]

@@ -41,9 +41,12 @@ class Partition:
 def partitions(schema: Schema, discovered: Sequence[str] = ()) -> tuple[Partition, ...]:
     """The partitions of each declared column, then of the discovered columns that are counted too.
 
-    A column with edges and bounds is counted by both. Derived columns are not counted, because they are
-    computed from declared values only. A request names the discovered columns, because the schema may gain
-    them at any time. NULL is counted separately, whether or not it is declared (`declares_null`).
+    A column with edges and bounds is counted by both. A request names the discovered columns, because the
+    schema may gain them at any time. NULL is counted separately, whether or not it is declared
+    (`declares_null`).
+
+    Derived columns are not counted: their inferred values always fit. Where the curator declares narrower
+    ones beside the expression, the quality does not show how many rows are capped or left out.
     """
     parts = []
     declared = (name for name in schema.columns if name not in schema.unknown)
@@ -98,9 +101,9 @@ def tuned_edges(column: Column) -> tuple[float, ...]:
     low, high = (Decimal(repr(float(end))) for end in column.bounds)
     sizes = _round_numbers(high - low, float(column.step or 0.0))
     step = next((size for size in sizes if (high - low) / size >= _FEWEST_PARTS), sizes[-1])
-    even = [step * place for place in range(math.ceil(low / step), math.floor(high / step) + 1)]
-    close = [side * size for size in sizes if size < step for side in (-1, 1)]
-    inside = {float(number) for number in (*even, *close) if low < number < high}
+    multiples = [step * place for place in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    near_zero = [side * size for size in sizes if size < step for side in (-1, 1)]
+    inside = {float(number) for number in (*multiples, *near_zero) if low < number < high}
     ends = {float(end) for end in column.bounds}
     return tuple(sorted(inside | ends))
 

@@ -142,19 +142,24 @@ class SizedMemo:
         self.bytes = 0
 
     def get(self, key: Hashable, compute: Callable[[], T], size: Callable[[T], int], holder: str = "") -> T:
-        """The cached or computed result, counted for the holder. One that is too large is not cached."""
+        """The cached or computed result, counted for the holder.
+
+        A result above one of the limits is not cached, and does not displace any other.
+        """
         with self._locks.hold(key):
             cached = self._results.get(key)
             if cached is not None:
                 value: T = cached.value
                 return value
             computed = compute()
-            with self._mutex:
-                self._add(key, _Sized(computed, size(computed), holder))
-                while self._bytes[holder] > self._each:
-                    self._drop(next(iter(self._held[holder])))
-                while self.bytes > self._together:
-                    self._drop(next(iter(self._results)))
+            result = _Sized(computed, size(computed), holder)
+            if result.bytes <= min(self._each, self._together):
+                with self._mutex:
+                    self._add(key, result)
+                    while self._bytes[holder] > self._each:
+                        self._drop(next(iter(self._held[holder])))
+                    while self.bytes > self._together:
+                        self._drop(next(iter(self._results)))
             return computed
 
     @contextmanager

@@ -362,6 +362,9 @@ class OpenDataset:
         The declared version of the data is part of it. The data, their source and their cache are not,
         because whether a request is free must not depend on them. `version_check` makes sure that a version
         keeps its data.
+
+        A declared column's `description` is part of it, unlike its `label`, although it changes no number: a
+        request is charged again when a description changes. To leave it out now would change every key.
         """
         if not self._declared:
             # Left out if unused, as every key should be that is added to the schema: then what was released

@@ -36,7 +36,7 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dpxplain.errors import LedgerUnavailable
-from dpxplain.ledger.protocol import FOREIGN, LOCAL_OWNER, Identity
+from dpxplain.ledger.protocol import LOCAL_OWNER, OIDC_PREFIX, Identity
 from dpxplain.server.config import Oidc, is_loopback
 from dpxplain.server.limits import RateLimits, check_rate
 from dpxplain.server.metrics import LedgerHealth, Metrics
@@ -126,7 +126,7 @@ class Issuer:
             return Refusal("name")
         if role is None:
             return Refusal("role")
-        account = f"{FOREIGN}{name}"  # an issuer's names are not ours: its "carol" is not our curator
+        account = f"{OIDC_PREFIX}{name}"  # an issuer's names are not ours: its "carol" is not our curator
         if not (is_account_name(name) and is_account_name(account)):
             return Refusal("name")
         return Identity(account, role, expires, token=None, issuer=self.address)

@@ -70,8 +70,8 @@ class Server:
         )
         self.ledger_health = LedgerHealth()
         ledger.store.observer = self.ledger_health
-        ledger.failures.find_interrupted()
-        tasks = (ledger.store.check_clock, ledger.recovery.keep_anchor, ledger.failures.find_interrupted)
+        ledger.flights.record_deaths()
+        tasks = (ledger.store.check_clock, ledger.recovery.keep_anchor, ledger.flights.record_deaths)
         self._processes = ProcessCount(ledger.processes, *tasks)
         self.readiness = Readiness(self.datasets, self._processes.refresh, ledger.recovery.keep_anchor)
         self.probe_limiter = CapacityLimiter(_PROBE_THREADS)  # probes answer even if all other threads hang

@@ -104,7 +104,7 @@ class Task:
 
     def cancel(self) -> None:
         self.is_cancelled = True
-        self.stop.ask()
+        self.stop.request()
 
 
 class Pool:
@@ -195,8 +195,8 @@ class Pool:
         self._threads.close()
         self._wait_for_tasks()
         for task in list(self._tasks):
-            task.is_server_stopped = not task.stop.asked and time.monotonic() <= task.deadline
-            task.stop.ask()  # the watching thread asks again
+            task.is_server_stopped = not task.stop.is_requested and time.monotonic() <= task.deadline
+            task.stop.request()  # the watching thread asks again
         self._wait_for_tasks()
 
     @property
@@ -225,7 +225,7 @@ class Pool:
 
         def pad() -> None:
             if time.monotonic() > task.deadline:  # so its end time is after the deadline too
-                task.stop.ask()
+                task.stop.request()
             task.deadline = math.inf
             self._pad(started)
             task.deadline = time.monotonic() + self._seconds  # rendering has a time limit of its own
@@ -255,9 +255,9 @@ class Pool:
             time.sleep(_SECONDS_BETWEEN_CHECKS)
             now = time.monotonic()
             with self._lock:
-                late = [task for task in self._tasks if task.stop.asked or now > task.deadline]
+                late = [task for task in self._tasks if task.stop.is_requested or now > task.deadline]
             for task in late:
-                task.stop.ask()
+                task.stop.request()
 
 
 def _run_without_details(task: Task, work: Callable[[], T]) -> T:
@@ -274,7 +274,7 @@ def _run_without_details(task: Task, work: Callable[[], T]) -> T:
             failure = error  # the result is stored, so asking again is free
         elif task.entry is not None:
             LOG.log(
-                logging.INFO if task.stop.asked else logging.ERROR,
+                logging.INFO if task.stop.is_requested else logging.ERROR,
                 "request failed after it was charged: entry %d of %s by %s: %s",
                 task.entry,
                 task.dataset,
@@ -286,7 +286,7 @@ def _run_without_details(task: Task, work: Callable[[], T]) -> T:
                 failure = not_shown()
             else:
                 failure = interrupted(task.charged_rho) if is_interrupted else failed_after_charge()
-        elif task.stop.asked or isinstance(error, Stopped):
+        elif task.stop.is_requested or isinstance(error, Stopped):
             failure = too_slow()
         else:
             failure = error

@@ -21,9 +21,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpxplain.errors import QueryRefused
 from dpxplain.model.column import Bin, Column, DomainValue, midnight, read_dates
-from dpxplain.model.expression import ComparisonOperator, sql_literal
+from dpxplain.model.expression import ComparisonOperator, Value, sql_literal
 from dpxplain.model.hardening import similar
-from dpxplain.model.query import Literal_
 from dpxplain.model.schema import Schema
 from dpxplain.sql.source import (
     AGGREGATE_WORDS,
@@ -426,7 +425,7 @@ class Scope:
             raise self.refuse(problem, remedy, node)
         return name
 
-    def literal(self, column: str, operator: ComparisonOperator, node: exp.Expr) -> Literal_:
+    def literal(self, column: str, operator: ComparisonOperator, node: exp.Expr) -> Value:
         """The literal in the form of the column's values, or a refusal if it cannot equal any."""
         declaration = self.schema.column(column)
         if declaration.is_temporal:
@@ -459,7 +458,7 @@ class Scope:
 
     def _labelled(
         self, column: str, operator: ComparisonOperator, values: Sequence[DomainValue], node: exp.Expr
-    ) -> Literal_:
+    ) -> Value:
         """The value that a label stands for, or a refusal if it stands for NULL or for several values."""
         value = values[0]
         if len(values) > 1:
@@ -491,7 +490,7 @@ class Scope:
             raise self.refuse(problem, f"Its values are {_first_few([str(v) for v in listed])}.", node)
         return value
 
-    def _plain(self, node: exp.Expr) -> Literal_:
+    def _plain(self, node: exp.Expr) -> Value:
         sign, inner = ("-", node.this) if isinstance(node, exp.Neg) else ("", node)
         match inner:
             case exp.Boolean() if not sign:
@@ -578,5 +577,5 @@ def _first_few(texts: list[str]) -> str:
     return ", ".join(texts[:_LISTED]) + more if texts else "only NULL"
 
 
-def _is_number(value: Literal_) -> bool:
+def _is_number(value: Value) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)

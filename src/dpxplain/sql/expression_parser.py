@@ -46,11 +46,12 @@ from dpxplain.model.expression import (
     SpanUnit,
     Target,
     Unit,
+    Value,
     aggregates_of,
     columns_of,
     sql_of,
 )
-from dpxplain.model.query import Aggregate, And, Comparison, Filter, IsNull, Literal_, Membership, Not, Or
+from dpxplain.model.query import Aggregate, And, Comparison, Filter, IsNull, Membership, Not, Or
 from dpxplain.model.schema import Columns, Privacy, Schema, Table
 from dpxplain.model.value_domain import SPANS, like_matcher
 from dpxplain.sql.admit import Scope, admit, is_literal, is_number, listing, matching, number
@@ -98,7 +99,7 @@ def read_expression(text: str, columns: Mapping[str, Any]) -> Expression:
             raise source.refuse("This is more than one expression.", "Write only one.")
         return _Parser(Scope(source, schema)).parse(tree.expressions[0])
     except QueryRefused as refusal:
-        raise refused_part(refusal, before, text, refusal.what) from None
+        raise refused_part(refusal, before, text, refusal.reason) from None
 
 
 def column_name(node: exp.Expr, scope: Scope) -> str:
@@ -423,7 +424,7 @@ def none_of(part: Filter) -> Filter:
     return part.part if isinstance(part, Not) else Not(part)
 
 
-def one_of(column: str, values: Iterable[Literal_]) -> Filter:
+def one_of(column: str, values: Iterable[Value]) -> Filter:
     """IN, with its values sorted and without repeats."""
     distinct = sorted(set(values))  # all values of a column have one kind, so they can be sorted
     return Comparison(column, "=", distinct[0]) if len(distinct) == 1 else Membership(column, tuple(distinct))

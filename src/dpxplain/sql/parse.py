@@ -124,7 +124,7 @@ def parse_condition(text: str, schema: Schema) -> Filter:
     try:
         statement = parse(f"{before}{text}\n)", schema)
     except QueryRefused as refusal:
-        raise refused_part(refusal, before, text, f"In the condition {text!r}: {refusal.what}") from None
+        raise refused_part(refusal, before, text, f"In the condition {text!r}: {refusal.reason}") from None
     query, presentation = statement.query, statement.presentation
     if query.where is None or query.group_by or presentation.order or presentation.limit is not None:
         raise QueryRefused(

@@ -16,8 +16,8 @@ from typing import TypeVar
 from sqlglot import exp
 
 from dpxplain.model.column import as_number, comparable
-from dpxplain.model.expression import COMPARE
-from dpxplain.model.groups import cell_number, cell_starts
+from dpxplain.model.expression import COMPARE, Value
+from dpxplain.model.groups import cell_count, cell_starts
 from dpxplain.model.query import (
     CONDENSED,
     DERIVED,
@@ -29,7 +29,6 @@ from dpxplain.model.query import (
     Filter,
     Histogram,
     IsNull,
-    Literal_,
     Membership,
     Not,
     Or,
@@ -172,7 +171,7 @@ def suits_row_cells(query: Query, schema: Schema, subsets: Subsets) -> bool:
     """Whether there are many subsets and their cells can be numbered, for dialects that prefer this."""
     if len(subsets) <= _FEW_SETS or query.aggregate.kind in ("persons", "quantile"):
         return False
-    return cell_number((), subsets, code_sizes(schema, subsets)) <= _MOST_CELL_NUMBERS
+    return cell_count((), subsets, code_sizes(schema, subsets)) <= _MOST_CELL_NUMBERS
 
 
 def code_sizes(schema: Schema, subsets: Subsets) -> dict[str, int]:
@@ -377,7 +376,7 @@ class _Conditions:
             return exp.paren(code.is_(exp.null()))
         return exp.paren(exp.EQ(this=code, expression=exp.Literal.number(domain.index(None) + 1)))
 
-    def _compare(self, name: str, operator: str, value: Literal_) -> exp.Condition:
+    def _compare(self, name: str, operator: str, value: Value) -> exp.Condition:
         column = self.schema.column(name)
         if column.is_numeric and column.is_summable:
             return self._compare_units(name, operator, value)
@@ -396,7 +395,7 @@ class _Conditions:
         tests = [exp.EQ(this=code.copy(), expression=self._bind(domain.index(v) + 1)) for v in matching]
         return exp.or_(*tests) if tests else exp.NEQ(this=code, expression=code.copy())
 
-    def _compare_units(self, name: str, operator: str, value: Literal_) -> exp.Condition:
+    def _compare_units(self, name: str, operator: str, value: Value) -> exp.Condition:
         """Compares fixed-point units with an exact threshold, so that no rounding is involved."""
         units = exp.column(units_column(self.schema, name))
         exact = Fraction(str(value)) / self.schema.column(name).grid.step

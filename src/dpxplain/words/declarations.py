@@ -11,6 +11,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from dpxplain.model.column import Column, label
+from dpxplain.model.derivation import can_exceed_declaration
 from dpxplain.model.query import Aggregate, And, Comparison, Filter, IsNull, Not, Or, Query, filter_columns
 from dpxplain.model.schema import Schema, parts
 from dpxplain.words.numbers import a_noun, clean, level, number, percent, shortened, uncapitalised
@@ -120,7 +121,7 @@ def _derived(query: Query, schema: Schema, quality: QualityReading | None) -> It
             yield f"A{a_noun(key)[1:]} that is not in its list, or not in {table}, has no {clean(name)}."
             continue
         if name not in filter_columns(query.where) or name in (*query.group_by, *measured):
-            yield f"{clean(name)} {_inferred(column)}."
+            yield _values_of_derived(name, column, schema)
         for source in sorted(schema.sources((name,))):
             read = schema.column(source)
             if read.bounds is not None and read.is_numeric:  # dates are clamped too
@@ -130,17 +131,20 @@ def _derived(query: Query, schema: Schema, quality: QualityReading | None) -> It
                 yield f"In an expression, {a_noun(called)} that is not in the list counts as missing."
 
 
-def _inferred(column: Column) -> str:
-    """The values of a derived column, in words."""
+def _values_of_derived(name: str, column: Column, schema: Schema) -> str:
+    """The values of a derived column, which are inferred or declared beside its expression."""
     if column.values is not None:
         listed = [label(value) for value in column.values[:_LISTED]]
         more = len(column.values) - len(listed)
         values = ", ".join(listed) + (f" and {more:,} more" if more else "")
-        return f"has the values {clean(values)}, as its expression says"
-    if column.bounds is not None:
-        low, high = _ends(column)
-        return f"lies between {low} and {high}, because of the declared limits of its columns"
-    return "is grouped into ranges"
+        reason = "declared" if can_exceed_declaration(column, schema.columns) else "its expression says"
+        return f"{clean(name)} has the values {clean(values)}, as {reason}."
+    if column.bounds is None:
+        return f"{clean(name)} is grouped into ranges."
+    if can_exceed_declaration(column, schema.columns):
+        return _capping(name, column, schema)
+    low, high = _ends(column)
+    return f"{clean(name)} lies between {low} and {high}, because of the declared limits of its columns."
 
 
 def _capping(name: str, column: Column, schema: Schema) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dpxplain.model.charge import Entry
 from dpxplain.model.column import Bin, edge_text, label
 from dpxplain.model.contrast import Contrast, Ratio, Verdict
-from dpxplain.model.expression import ComparisonOperator
+from dpxplain.model.expression import ComparisonOperator, Value
 from dpxplain.model.groups import ALL_ROWS, Groups
 from dpxplain.model.query import (
     Aggregate,
@@ -22,7 +22,6 @@ from dpxplain.model.query import (
     Filter,
     FilterPredicate,
     IsNull,
-    Literal_,
     Membership,
     Not,
     Or,
@@ -280,13 +279,13 @@ def _comparison(node: Comparison, schema: Schema) -> str:
     return f"{_VERBS[node.operator]} {_value(node.column, node.value, schema)}"
 
 
-def _any_of(column: str, values: Sequence[Literal_], schema: Schema) -> str:
+def _any_of(column: str, values: Sequence[Value], schema: Schema) -> str:
     texts = [_value(column, value, schema) for value in values[:_LISTED]]
     more = len(values) - len(texts)
     return f"one of {', '.join(texts)} and {more:,} more" if more else listed(texts, "or")
 
 
-def _value(name: str, value: Literal_, schema: Schema) -> str:
+def _value(name: str, value: Value, schema: Schema) -> str:
     column = schema.column(name)
     if isinstance(value, float):
         return f"{value:,.15g}"

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpxplain.errors import InternalError
 from dpxplain.model.column import ValueCounts
 from dpxplain.model.confidential import Confidential, sealed
-from dpxplain.model.hardening import insist_on_numbers
+from dpxplain.model.hardening import require_exact_numbers
 from dpxplain.model.process import check_stop
 from dpxplain.model.schema import NoiseKind
 from dpxplain.privacy.calibration import LARGEST_SCALE, gaussian_scale, normal_quantile
@@ -172,7 +172,7 @@ def authorise(
     OpenDP rounds its map up, so a scale computed in floats can cost a few units in the last place too much.
     It is widened until the map agrees.
     """
-    insist_on_numbers(scale, sensitivity, rho)
+    require_exact_numbers(scale, sensitivity, rho)
     if not scale <= LARGEST_SCALE:
         raise InternalError("The planned noise is larger than the range of the released numbers.")
     for _ in range(8):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpxplain.model.charge import Event, Spend, remainder, spends
 from dpxplain.model.confidential import Confidential, sealed
-from dpxplain.model.hardening import insist_on_numbers
+from dpxplain.model.hardening import require_exact_numbers
 from dpxplain.model.process import stoppable_steps
 from dpxplain.model.release import IntArray
 from dpxplain.privacy.calibration import (
@@ -338,8 +338,8 @@ class OneShotPlan:
     lower_share: float = LOWER_SHARE  # the paper's η: the part of the ranks' ρ for their lower bounds
 
     def __post_init__(self) -> None:
-        insist_on_numbers(self.k, self.family_size, self.sensitivity, self.lower_share)
-        insist_on_numbers(self.rho_select, self.rho_influence, self.rho_rank)
+        require_exact_numbers(self.k, self.family_size, self.sensitivity, self.lower_share)
+        require_exact_numbers(self.rho_select, self.rho_influence, self.rho_rank)
 
     @classmethod
     def share(
@@ -517,8 +517,8 @@ class VectorPlan:
     rho_fresh: float
 
     def __post_init__(self) -> None:
-        insist_on_numbers(self.k, self.family_size, self.sensitivity, self.family_sensitivity)
-        insist_on_numbers(self.rho_all, self.rho_fresh)
+        require_exact_numbers(self.k, self.family_size, self.sensitivity, self.family_sensitivity)
+        require_exact_numbers(self.rho_all, self.rho_fresh)
 
     @property
     def spends(self) -> tuple[Spend, ...]:
