@@ -111,10 +111,10 @@ class SharedMeasurement:
             return RhoShares(0.0, (), (), ())
         columns = tuple(
             AskedColumn(
-                "count" in self._kinds[name],
-                self._offsets(name),
-                self._is_direct(name),
-                bool(self._kinds[name] & {*VARIANCES}),
+                is_counted="count" in self._kinds[name],
+                offsets=self._offsets(name),
+                is_direct=self._is_direct(name),
+                is_squared=not self._kinds[name].isdisjoint(VARIANCES),
             )
             for name in self._columns
         )

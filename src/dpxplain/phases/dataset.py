@@ -6,7 +6,6 @@ does not scan the data again. They are never written anywhere.
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 import threading
@@ -63,7 +62,7 @@ from dpxplain.model.charge import (
 from dpxplain.model.column import ValueCounts
 from dpxplain.model.confidential import Confidential, ContentDigest
 from dpxplain.model.groups import BIN, AnyGrouped, Groups
-from dpxplain.model.process import Stopped, check_stop
+from dpxplain.model.process import Stopped, cached_property, check_stop
 from dpxplain.model.query import Query, Subsets, identity
 from dpxplain.model.release import IntArray, R, R_co, Release, Released
 from dpxplain.model.schema import Schema, joined_schema
@@ -185,10 +184,9 @@ class OpenDataset:
     is_rehearsal: bool = False  # passes run on a table without rows
     # Shared by everybody who works on the same data set at the same time.
     rehearsed: LatestKeys = field(default_factory=lambda: LatestKeys(KEPT_REHEARSALS))  # kinds of requests
-    _passes: SizedMemo = field(default_factory=lambda: SizedMemo(KEPT_PASSES, KEPT_PASSES))
-    _families: SizedMemo = field(default_factory=lambda: SizedMemo(KEPT_FAMILIES, FAMILY_BYTES))
-    _joined: dict[tuple[str, ...], Schema] = field(default_factory=dict)
-    _declared: str = ""  # a hash of the declarations, once it is needed
+    passes: SizedMemo = field(default_factory=lambda: SizedMemo(KEPT_PASSES, KEPT_PASSES))
+    families: SizedMemo = field(default_factory=lambda: SizedMemo(KEPT_FAMILIES, FAMILY_BYTES))
+    joined_schemas: dict[tuple[str, ...], Schema] = field(default_factory=dict)
     fingerprint: str = ""  # of the declarations as they were when the data set was opened
 
     def __post_init__(self) -> None:
@@ -218,11 +216,9 @@ class OpenDataset:
         if self.schema.joined:
             raise InternalError("Joined tables cannot be joined again.")
         # One object for all callers, because plans are compared by the identity of their schema.
-        schema = self._joined.get(chosen)
-        schema = schema or self._joined.setdefault(chosen, joined_schema(self.schema, chosen))
-        joined = copy.copy(self)
-        joined.schema, joined._declared, joined.fingerprint = schema, "", schema.fingerprint()
-        return joined
+        schema = self.joined_schemas.get(chosen)
+        schema = schema or self.joined_schemas.setdefault(chosen, joined_schema(self.schema, chosen))
+        return replace(self, schema=schema, fingerprint=schema.fingerprint())
 
     def find(self, plan: ReleasePlan[R], key: str | None = None) -> Released[R] | None:
         """The stored release of the identical request, if there is one; `key` where it is known already."""
@@ -254,11 +250,14 @@ class OpenDataset:
 
     def rehearsal(self, releaser: Releaser) -> OpenDataset:
         """This data set without its rows, with fixed numbers in place of noise. Nothing of it is stored."""
-        rehearsal = copy.copy(self)
-        rehearsal.is_rehearsal, rehearsal.noise, rehearsal.releaser = True, RehearsalNoise(), releaser
-        rehearsal.progress = silent
-        rehearsal._passes = SizedMemo(KEPT_PASSES, KEPT_PASSES)
-        return rehearsal
+        return replace(
+            self,
+            is_rehearsal=True,
+            noise=RehearsalNoise(),
+            releaser=releaser,
+            progress=silent,
+            passes=SizedMemo(KEPT_PASSES, KEPT_PASSES),
+        )
 
     def check_declarations(self, plan: ReleasePlan[Release]) -> None:
         """Refuses a plan whose sensitivities do not follow from the declarations of the opened data.
@@ -280,7 +279,7 @@ class OpenDataset:
     def family(self, query: Query, choice: FamilyChoice) -> PredicateFamily:
         """The predicates of a choice, from declarations only; cached, because large families take a while."""
         checked = check_choice(choice, self.schema, query)
-        return self._families.get(
+        return self.families.get(
             (*self.schema.joined, query.group_by, query.aggregate.column, checked),
             lambda: chosen_family(checked, self.schema, query, parse_condition),
             lambda family: family.bytes,
@@ -289,17 +288,16 @@ class OpenDataset:
 
     def keep_families_if_accepted(self, caller: str) -> AbstractContextManager[None]:
         """Context manager: drops cached families if the request is refused."""
-        return self._families.keep_if_accepted(caller)
+        return self.families.keep_if_accepted(caller)
 
     def totals(self, query: Query) -> Confidential[Totals]:
         """Rows and sums of every declared group."""
         groups = Groups.of(query, self.schema)
 
         def scan() -> Confidential[Totals]:
-            grouped = self._grouped(query, ((),))
-            return grouped.map(lambda scanned: totals(scanned, groups.columns, groups.shape))
+            return self._grouped(query, ((),)).map(lambda scanned: totals(scanned, groups))
 
-        return self._passes.get(
+        return self.passes.get(
             self._pass_key("totals", query), scan, lambda _: _PASS_BYTES + BYTES_PER_CELL * groups.size
         )
 
@@ -307,7 +305,7 @@ class OpenDataset:
         """Rows of every (group, bin), with the bins of a declared column or of a `Histogram` query."""
         groups = Groups.of(query, self.schema)
         grouped = self._grouped(query, ((),) if name == BIN else ((name,),))
-        return grouped.map(lambda scanned: histogram(scanned, groups.columns, groups.shape, name, bins))
+        return grouped.map(lambda scanned: histogram(scanned, groups, name, bins))
 
     def question_cells(
         self, query: Query, family: PredicateFamily, groups: tuple[int, ...]
@@ -331,9 +329,9 @@ class OpenDataset:
         def arranged(scanned: AnyGrouped) -> Cells | DenseCells:
             if is_dense(groups, family, blocks):
                 return DenseCells.of(scanned, groups, family, blocks)
-            return cells(scanned, groups.columns, groups.shape, family, blocks)
+            return cells(scanned, groups, family, blocks)
 
-        return self._passes.get(
+        return self.passes.get(
             self._pass_key("cells", query, family.key),
             lambda: self._grouped(query, blocks).map(arranged),
             lambda _: _PASS_BYTES + pass_bytes(groups, family, blocks),
@@ -345,7 +343,7 @@ class OpenDataset:
         grouped = self._grouped(query, blocks)
         if is_dense(groups, family, blocks):
             return grouped.map(lambda scanned: DenseCells.of(scanned, groups, family, blocks).marginals())
-        return grouped.map(lambda scanned: marginals(scanned, groups.columns, groups.shape, family, blocks))
+        return grouped.map(lambda scanned: marginals(scanned, groups, family, blocks))
 
     def fit(self, asked: FitQuestion) -> Confidential[FitCounts]:
         """Where the rows lie in each partition; asked once, so not kept."""
@@ -362,31 +360,39 @@ class OpenDataset:
         because whether a request is free must not depend on them. `version_check` makes sure that a version
         keeps its data.
         """
-        if not self._declared:
-            # Left out if unused, as every key should be that is added to the schema: then what was released
-            # before is still found.
-            optional = ("center", "expression", "groups", "time_zone", "lookup", "joined", "verbatim")
-            unused: dict[str, Any] = {
-                name: {"label", "unit", "value_labels"}  # words for people, which change no number
-                | {key for key in optional if getattr(column, key) is None}
-                for name, column in self.schema.columns.items()
-            } | dict.fromkeys(self.schema.discovered, True)  # as they are discovered once for each version
-            left_out: dict[str, Any] = {
-                "privacy": {"rho", "delta", "noise", "default_rho"},
-                "table": {"source", "cache", "storage"},
-                "columns": unused,
-                "unknown": {name: {"label", "description"} for name in self.schema.unknown} or True,
-                "tables": True,  # what matters is in the lookups of the columns
-                "private": {
-                    name: {"source", "columns"} if name in self.schema.joined else True
-                    for name in self.schema.private
-                },
-            } | ({} if self.schema.joined else {"private": True, "joined": True})
-            declared = json.dumps(self.schema.model_dump(mode="json", exclude=left_out), sort_keys=True)
-            self._declared = hashlib.sha256(declared.encode()).hexdigest()
-        seed = getattr(self.noise, "seed", None)  # a seeded experiment never answers a private request
-        text = json.dumps([self._declared, seed, *map(identity, parts)], sort_keys=True)
+        text = json.dumps([self._declarations, self.seed, *map(identity, parts)], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
+
+    @cached_property
+    def _declarations(self) -> str:
+        """The hash of the declarations that change what is released."""
+        # Left out if unused, as every key should be that is added to the schema: then what was released
+        # before is still found.
+        optional = ("center", "expression", "groups", "time_zone", "lookup", "joined", "verbatim")
+        unused: dict[str, Any] = {
+            name: {"label", "unit", "value_labels"}  # words for people, which change no number
+            | {key for key in optional if getattr(column, key) is None}
+            for name, column in self.schema.columns.items()
+        } | dict.fromkeys(self.schema.discovered, True)  # as they are discovered once for each version
+        left_out: dict[str, Any] = {
+            "privacy": {"rho", "delta", "noise", "default_rho"},
+            "table": {"source", "cache", "storage"},
+            "columns": unused,
+            "unknown": {name: {"label", "description"} for name in self.schema.unknown} or True,
+            "tables": True,  # what matters is in the lookups of the columns
+            "private": {
+                name: {"source", "columns"} if name in self.schema.joined else True
+                for name in self.schema.private
+            },
+        } | ({} if self.schema.joined else {"private": True, "joined": True})
+        declared = json.dumps(self.schema.model_dump(mode="json", exclude=left_out), sort_keys=True)
+        return hashlib.sha256(declared.encode()).hexdigest()
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of repeatable noise, so that such an experiment never answers a private request."""
+        seed: int | None = getattr(self.noise, "seed", None)
+        return seed
 
     def close(self) -> None:
         if self.engine is not None:

@@ -41,6 +41,7 @@ from dpxplain.privacy.calibration import (
     gaussian_scale,
     rank_probes,
     rank_slack,
+    rounded_up,
     top_k_scale,
     two_sided_quantile,
 )
@@ -353,9 +354,7 @@ def plan_vector(terms: ExplanationTerms) -> VectorExplanation:
     # Rounding moves each score by its slack, in the worst case all of them (docs/proofs/sensitivity.md).
     of_all = SCORE_GRID * (together / scoring.sensitivity) + SCORE_SLACK * math.sqrt(terms.family.size)
     half = terms.rho / 2
-    plan = VectorPlan(
-        terms.k, terms.family.size, scoring.of_one, of_all * (1 + 2.0**-50), terms.rho - half, half
-    )
+    plan = VectorPlan(terms.k, terms.family.size, scoring.of_one, rounded_up(of_all), terms.rho - half, half)
     if not max(plan.all_scale, plan.fresh_scale) <= LARGEST_SCALE:
         raise too_small(terms)
     return VectorExplanation(terms, scoring, plan)

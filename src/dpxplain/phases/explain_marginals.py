@@ -31,7 +31,7 @@ from dpxplain.phases.assess import Assessment
 from dpxplain.phases.dataset import OpenDataset, Show, T
 from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms
 from dpxplain.phases.prepare import Preparation, Preparations, StoredPreparation, plan_preparation
-from dpxplain.privacy.calibration import normal_quantile
+from dpxplain.privacy.calibration import failure_quantile
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, NoisyMean
 from dpxplain.privacy.marginals.estimates import Estimates, PreparedGroups, estimate
 from dpxplain.privacy.marginals.inference import (
@@ -394,7 +394,7 @@ class StoryPlan:
         if self.stored:
             noise = self.stored[-1].release
         assert noise is not None
-        z = -normal_quantile(self._failure(last) / 2.0)
+        z = failure_quantile(self._failure(last))
         rows = z * noise.count_scale * math.sqrt(len(weights))
         if self.terms.kind == "count":
             return rows, z * noise.count_scale * math.hypot(*weights)
@@ -481,7 +481,7 @@ class StoryPlan:
         # Counts and sums of the parts add up. For averages, the two intervals must lie apart.
         clear = gap_of_rest.interval[1] < parent.interval[0] if is_average else gap.interval[0] > 0
         own = Predicate(tuple(part for part in predicate.conditions if part.column in added))
-        noise = -normal_quantile(failure / 2.0) * rest.count_scale
+        noise = failure_quantile(failure) * rest.count_scale
         return _Step(
             StoryLine(predicate, own, gap, gap_of_rest, clear),
             added,

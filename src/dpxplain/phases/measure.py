@@ -424,9 +424,7 @@ class DiscoveryPlan:
         return threshold_for(self.changes, self.rho, self.delta).scale
 
     def key(self, dataset: OpenDataset) -> str:
-        return _latest_discovery(
-            self.schema, self.column, dataset.ledger, getattr(dataset.noise, "seed", None)
-        )[0]
+        return _latest_discovery(self.schema, self.column, dataset.ledger, dataset.seed)[0]
 
     @property
     def shape(self) -> Hashable:

@@ -36,7 +36,7 @@ from dpxplain.model.release import AnswerRelease, IntArray, PreparedRelease
 from dpxplain.model.schema import Schema
 from dpxplain.phases.answer_query import measured_grid, measured_sums
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.privacy.calibration import LARGEST_SCALE, gaussian_scale
+from dpxplain.privacy.calibration import LARGEST_SCALE, gaussian_scale, rounded_up
 from dpxplain.privacy.marginals.inference import split_rho
 from dpxplain.privacy.mechanisms.noise import add_gaussian
 from dpxplain.privacy.sensitivity import count_sensitivity, mean_sum_sensitivity, sum_sensitivity
@@ -141,7 +141,7 @@ def plan_preparation(
 ) -> Preparation:
     """Split ρ between counts and sums by the released answer; reads no data."""
     rho = check_rho(plain(rho))
-    overlap = math.sqrt(len(family.parts)) * (1 + 2.0**-50)
+    overlap = rounded_up(math.sqrt(len(family.parts)))
     privacy, kind = schema.privacy, query.aggregate.explained
     rows = count_sensitivity(privacy.max_rows, privacy.neighbours) * overlap
     if kind == "count":

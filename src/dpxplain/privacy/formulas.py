@@ -18,7 +18,7 @@ import numpy as np
 from dpxplain.errors import BadRequest
 from dpxplain.model.expression import ArithmeticOperator, Constant, Operation, applied, fold, walk
 from dpxplain.model.release import FloatArray
-from dpxplain.privacy.calibration import normal_cdf, normal_quantile
+from dpxplain.privacy.calibration import normal_cdf, normal_quantile, two_sided_quantile
 from dpxplain.privacy.intervals import (
     Interval,
     Loadings,
@@ -460,7 +460,7 @@ def _ratio_side(ratio: NoisyRatio, confidence: float) -> Interval:
     unit = ratio.rest_scale / below.scale
     x, y = below.value / below.scale, (above.value - ratio.slope * below.value) / ratio.rest_scale
     angle, distance = math.atan2(y, x), math.hypot(x, y)
-    z = -normal_quantile((1.0 - confidence) / 2.0)
+    z = two_sided_quantile(confidence)
     spread = math.asin(z / distance) if z < distance else math.pi
 
     never_negative = above.low >= 0.0 and below.low >= 0.0
@@ -564,7 +564,7 @@ def _bootstrap(formula: NoisyFormula, confidence: float) -> Interval:
 
     share = float(np.mean(values < at) + np.mean(values <= at)) / 2.0
     bias = normal_quantile(min(max(share, 1.0 / _RESAMPLES), 1.0 - 1.0 / _RESAMPLES))
-    z = -normal_quantile((1.0 - confidence) / 2.0)
+    z = two_sided_quantile(confidence)
     first = math.ceil(_RESAMPLES * normal_cdf(2.0 * bias - z)) - 1
     last = math.floor(_RESAMPLES * normal_cdf(2.0 * bias + z))
     return float(values[max(first, 0)]), float(values[min(last, _RESAMPLES - 1)])

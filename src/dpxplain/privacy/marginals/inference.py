@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpxplain.model.release import BoolArray, FloatArray, IntArray, ReleasedLine
-from dpxplain.privacy.calibration import gaussian_scale, normal_quantile
+from dpxplain.privacy.calibration import failure_quantile, gaussian_scale
 from dpxplain.privacy.intervals import (
     DEFAULT_METHOD,
+    Ends,
     Interval,
     NoisyMean,
     NoisyMeans,
@@ -28,7 +29,6 @@ from dpxplain.privacy.intervals import (
 )
 from dpxplain.privacy.marginals.estimates import (
     CellEstimates,
-    Ends,
     Estimates,
     Kind,
     PreparedGroups,
@@ -379,8 +379,7 @@ def weighted_means(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Σ w·mean with the ends of its interval."""
     weighted = weights != 0.0  # a group of weight 0 has no part in the sum
-    weighted_groups = NoisyMeans(*(getattr(means, field.name)[..., weighted] for field in fields(means)))
-    low, high = weighted_means_intervals_failing(weighted_groups, weights[weighted], failure, method)
+    low, high = weighted_means_intervals_failing(means[..., weighted], weights[weighted], failure, method)
     return np.asarray(means.estimates @ weights), low, high
 
 
@@ -634,7 +633,7 @@ def estimated_influences(
 
 def gap_among(e: Estimates, weights: FloatArray, rows: RowsOfGroups, failure: float) -> Gap:
     """The gap and the number of rows, with intervals that each fail with probability at most `failure`."""
-    z = -normal_quantile(failure / 2.0)
+    z = failure_quantile(failure)
     number, reach = float(rows.count.sum()), z * rows.count_scale * math.sqrt(len(rows.count))
     row_bounds = (max(0.0, number - reach), max(0.0, number + reach))
     if e.kind == "avg":
