@@ -358,7 +358,7 @@ class QuestionCells:
     predicate_total: IntArray
 
 
-def of_question(totals: Totals, cells: Cells, groups: tuple[int, ...]) -> QuestionCells:
+def question_cells(totals: Totals, cells: Cells, groups: tuple[int, ...]) -> QuestionCells:
     """Select the question's groups and lay the cells of their active predicates out densely."""
     in_question = np.isin(cells.group, groups)
     active, position = np.unique(cells.predicate[in_question], return_inverse=True)

@@ -223,8 +223,7 @@ class SharedMeasurement:
             if query.aggregate.kind == "persons":
                 counted = dataset.totals(query).map(lambda t: t.count)
                 parts[f"persons {self.schema.privacy.unit}"] = counted
-        for query in self.queries:
-            if query.aggregate.kind == "quantile":
+            elif query.aggregate.kind == "quantile":
                 column = str(query.aggregate.column)
                 name, aggregate, edges = self._bins(column)
                 binned = replace(query, aggregate=aggregate)

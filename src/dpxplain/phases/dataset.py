@@ -43,8 +43,8 @@ from dpxplain.explanation.influence import (
     histogram,
     is_dense,
     marginals,
-    of_question,
     pass_bytes,
+    question_cells,
     totals,
 )
 from dpxplain.ledger.protocol import DataVersion, DataVersions, Ledger, LedgerView, damage_explained
@@ -101,7 +101,7 @@ class ReleasePlan(Protocol[R_co]):
 
     @property
     def spends(self) -> tuple[Spend, ...]:
-        """What it costs, by mechanism."""
+        """Its costs, by mechanism."""
         ...
 
     def key(self, dataset: OpenDataset) -> str:
@@ -148,15 +148,15 @@ class Releaser(Protocol):
 
 
 class Lookup(Generic[F]):
-    """A stored release, read from the ledger until it is found.
+    """A stored release, looked up in the ledger until there is one.
 
-    A release never changes, so what was found is kept, and only the data are checked again. What was not
-    found is looked up again, because somebody may have stored it meanwhile.
+    A release never changes, so it is kept, and only the data are checked again. A release that is missing is
+    looked up again, because somebody may have stored it meanwhile.
     """
 
     def __init__(self, dataset: OpenDataset, find: Callable[[], F | None]) -> None:
         self.found: F | None = None
-        """What was found so far, without looking again."""
+        """The release, if an earlier look-up found it."""
         self._dataset = dataset
         self._find = find
 
@@ -171,6 +171,8 @@ class Lookup(Generic[F]):
 
 @dataclass
 class OpenDataset:
+    """What plans need to measure a data set and to find its releases."""
+
     schema: Schema
     engine: Engine | None  # of its own table; None where only releases can be read
     ledger: LedgerView
@@ -317,7 +319,7 @@ class OpenDataset:
             totals, counted = pair
             if isinstance(counted, DenseCells):
                 return counted.question(totals, groups)
-            return of_question(totals, counted, groups)
+            return question_cells(totals, counted, groups)
 
         return both.map(of_groups)
 

@@ -92,8 +92,8 @@ class MarginalsExplanation(ExplanationPlan):
     @property
     def smallest_clear(self) -> float | None:
         """The smallest change of the question's number that will be clear; None if nearly none will be."""
-        is_told = self._forecast.trusted or self.terms.kind != "avg"
-        return self._forecast.change_margin if is_told else None
+        is_expected = self._forecast.trusted or self.terms.kind != "avg"
+        return self._forecast.change_margin if is_expected else None
 
     @cached_property
     def _forecast(self) -> MarginalForecast:
@@ -180,14 +180,14 @@ class MarginalsExplanation(ExplanationPlan):
         divisor = Contrast(
             tuple(g for g, w in zip(ratio.groups, ratio.denominator, strict=True) if w), weights
         )
-        sure = replace(
+        halved = replace(
             self.terms,
             k=self.terms.family.size,
             confidence=(1.0 + self.terms.confidence) / 2.0,
             distinct=False,
         )
-        above = self._table(sure, prepared)
-        below = self._table(replace(sure, contrast=divisor), prepared)
+        above = self._table(halved, prepared)
+        below = self._table(replace(halved, contrast=divisor), prepared)
         numerators = {line.predicate: line for line in above.lines}
         divisors = {line.predicate: line for line in below.lines}
 

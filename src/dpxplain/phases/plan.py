@@ -10,6 +10,7 @@ from dpxplain.errors import ExplanationError
 from dpxplain.explanation.family import PredicateFamily
 from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.charge import Request, Spend, check_rho
+from dpxplain.model.column import Grid
 from dpxplain.model.contrast import Contrast, Ratio
 from dpxplain.model.hardening import plain, plain_number, plain_numbers
 from dpxplain.model.process import cached_property
@@ -78,19 +79,20 @@ class ExplanationTerms:
         return self.family.schema.privacy.max_rows
 
     @cached_property
+    def _grid(self) -> Grid | None:
+        """The fixed-point grid of the aggregated column; None for a count."""
+        column = self.query.aggregate.column
+        return None if column is None or self.kind == "count" else self.family.schema.column(column).grid
+
+    @property
     def bounds(self) -> tuple[int, int]:
         """The aggregated column's bounds, in whole grid units; 0 and 1 for a count."""
-        if self.query.aggregate.column is None or self.kind == "count":
-            return 0, 1
-        grid = self.family.schema.column(self.query.aggregate.column).grid
-        return grid.low, grid.high
+        return (0, 1) if self._grid is None else (self._grid.low, self._grid.high)
 
     @property
     def unit(self) -> float:
-        """What one grid unit is worth."""
-        if self.query.aggregate.column is None or self.kind == "count":
-            return 1.0
-        return self.family.schema.column(self.query.aggregate.column).grid.unit
+        """The size of a grid unit, in the unit of the column."""
+        return 1.0 if self._grid is None else self._grid.unit
 
     def key(self, dataset: OpenDataset, *parts: object) -> str:
         """Identity of the request, without the question's constant: no influence depends on it."""
