@@ -74,19 +74,19 @@ def group_estimates(
         scales = spread / np.maximum(means.noisy_count, 1.0)
         intervals = mean_intervals(means, confidence)
         return list(zip(estimates.tolist(), intervals, scales.tolist(), strict=True))
-    z = two_sided_quantile(confidence)
     if isinstance(query.aggregate, Quantile):
-        ends = quantiles(noisy_histogram(release), query.aggregate.level, confidence)
+        estimated = quantiles(noisy_histogram(release), query.aggregate.level, confidence)
     elif query.aggregate.kind in VARIANCES:
-        ends = variances(noisy_moments(release, query, schema), query.aggregate.kind, confidence)
-    if not query.aggregate.has_influence and query.aggregate.kind != "persons":
-        return [
-            (value, (low, high), (high - low) / (2 * z))
-            for value, low, high in zip(*(part.tolist() for part in ends), strict=True)
-        ]
-    values, scale = _plain_values(release)
-    intervals = gaussian_intervals(values, scale, confidence)
-    return [(value, ends, scale) for value, ends in zip(values, intervals, strict=True)]
+        estimated = variances(noisy_moments(release, query, schema), query.aggregate.kind, confidence)
+    else:
+        values, scale = _plain_values(release)
+        intervals = gaussian_intervals(values, scale, confidence)
+        return [(value, interval, scale) for value, interval in zip(values, intervals, strict=True)]
+    z = two_sided_quantile(confidence)
+    return [
+        (value, (low, high), (high - low) / (2 * z))
+        for value, low, high in zip(*(part.tolist() for part in estimated), strict=True)
+    ]
 
 
 def assess(

@@ -1,7 +1,7 @@
 """An open data set: its declared schema, engine, ledger and source of noise; and the one way to a release.
 
-Grouped passes are kept in memory, wrapped, up to `KEPT_PASSES`, so that a second question on the same query
-does not scan the data again. They are never written anywhere.
+The true counts of grouped passes are kept in memory, as `Confidential` and up to `KEPT_PASSES`. So a second
+question on the same query does not scan the data again. They are never written anywhere.
 """
 
 from __future__ import annotations

@@ -193,10 +193,10 @@ class Preparations:
         """The most precise stored preparation that has all parts of the family."""
         query, dataset = self._query, self._dataset
         best: tuple[float, Entry, PredicateFamily] | None = None
-        wanted_parts = _columns(family)
+        wanted_parts = _part_numbers(family)
         for entry in dataset.ledger.preparations(dataset.name, preparation_subject(query, dataset)):
             prepared = _prepared_family(query, family, entry, dataset)
-            if prepared is None or not wanted_parts.keys() <= _columns(prepared).keys():
+            if prepared is None or not wanted_parts.keys() <= _part_numbers(prepared).keys():
                 continue
             # Noise grows with √(parts / ρ), so fewer parts could have had the same noise for less.
             worth = entry.rho * len(family.parts) / len(prepared.parts)
@@ -206,7 +206,7 @@ class Preparations:
         if best is None or release is None:
             return None
         worth, entry, prepared = best
-        places = _columns(prepared)
+        places = _part_numbers(prepared)
         parts = [places[name] for name in wanted_parts]
         orders = {
             number: _cell_order(part, stored_part)
@@ -265,7 +265,7 @@ def _earlier_choices(body: Mapping[str, Any], query: Query, schema: Schema) -> I
             yield replace(choice, exclude=(*choice.exclude, *unknown))
 
 
-def _columns(family: PredicateFamily) -> dict[object, int]:
+def _part_numbers(family: PredicateFamily) -> dict[object, int]:
     """The position of each part, by its set of columns or by its conditions."""
     return {
         frozenset(part.columns) if isinstance(part, Conjunctions) else identity: number
