@@ -252,14 +252,14 @@ def _ranks(
     def of_selected(values: NDArray[Item]) -> NDArray[Item]:
         return np.take_along_axis(values, selected, axis=-1)[..., None]
 
-    both = of_selected(trusted) & trusted[..., None, :]
+    both_trusted = of_selected(trusted) & trusted[..., None, :]
     margin = z * np.sqrt(difference_variances(e, slope, selected))
     difference = of_selected(score) - score[..., None, :]
     ahead = (high[..., None, :] < of_selected(low)) | (
-        both & (difference - margin + of_selected(ties[0]) - ties[1][..., None, :] > 0.0)
+        both_trusted & (difference - margin + of_selected(ties[0]) - ties[1][..., None, :] > 0.0)
     )
     behind = (low[..., None, :] > of_selected(high)) | (
-        both & (difference + margin + of_selected(ties[1]) - ties[0][..., None, :] < 0.0)
+        both_trusted & (difference + margin + of_selected(ties[1]) - ties[0][..., None, :] < 0.0)
     )
     return 1 + behind.sum(axis=-1), size - ahead.sum(axis=-1)
 
@@ -449,17 +449,18 @@ def first_order_shares(
     count, total = _Part.of(e.count, selected), _Part.of(e.removed, selected)
     origin = e.middle * float(weights.sum()) - at_least
     start = _MeanGaps(count, total, weights, origin)
-    covariances = [start.covariance(*pair) for pair in ((1, 1), (0, 0), (1, 0))]
-    linear = Fieller(start.gap, start.without, *covariances).shares(z)
+    by_gap, by_without = start.derivatives(0.0, -1.0), start.derivatives(1.0, 0.0)
+    pairs = ((by_gap, by_gap), (by_without, by_without), (by_gap, by_without))
+    linear = Fieller(start.gap, start.without, *(start.covariance(*pair) for pair in pairs)).shares(z)
     ends = []
     for end in linear:
         kept = np.where(np.isfinite(end), 1.0 - end, 0.0)
         step = -z * np.sign(start.without - kept * start.gap)
-        there = start.moved(kept, step, start)
-        there = start.moved(kept, step, there)
+        point = start.moved(kept, step, start)
+        point = start.moved(kept, step, point)
         with np.errstate(divide="ignore", invalid="ignore"):
-            share = 1.0 - there.without / there.gap
-        ends.append(np.where(there.gap * start.gap > 0.0, share, np.nan))
+            share = 1.0 - point.without / point.gap
+        ends.append(np.where(point.gap * start.gap > 0.0, share, np.nan))
     known = np.isfinite(linear[0]) & np.isfinite(ends[0]) & np.isfinite(ends[1])
     low, high = np.fmin(*ends), np.fmax(*ends)
     return np.where(known, low, -np.inf), np.where(known, high, np.inf)
@@ -498,21 +499,21 @@ class _Part:
             part.own_variance[selected][..., None, :],
         )
 
-    def moved(self, pace: FloatArray, by: _By) -> _Part:
+    def moved(self, pace: FloatArray, by: _Derivatives) -> _Part:
         """The estimates moved by pace · Σ · by."""
         shift = pace * self.total_variance * (by.total + self.share * by.cell)
         own = pace * self.own_variance * by.cell
         return replace(self, total=self.total + shift, cell=self.cell + self.share * shift + own)
 
-    def covariance(self, left: _By, right: _By) -> FloatArray:
+    def covariance(self, left: _Derivatives, right: _Derivatives) -> FloatArray:
         load = (left.total + self.share * left.cell) * (right.total + self.share * right.cell)
-        both = self.total_variance * load + self.own_variance * left.cell * right.cell
-        return np.asarray(np.sum(both, axis=-2))
+        by_group = self.total_variance * load + self.own_variance * left.cell * right.cell
+        return np.asarray(np.sum(by_group, axis=-2))
 
 
 @dataclass(frozen=True)
-class _By:
-    """Derivatives by every group's total and by its cell."""
+class _Derivatives:
+    """By every group's total and by its cell."""
 
     total: FloatArray
     cell: FloatArray
@@ -535,26 +536,26 @@ class _MeanGaps:
 
         The direction is taken at `slope`.
         """
-        by = slope.by(1.0, kept)
-        variance = sum(part.covariance(own, own) for part, own in zip(self._parts, by, strict=True))
-        scale = np.sqrt(variance)
+        by = slope.derivatives(1.0, kept)
+        scale = np.sqrt(self.covariance(by, by))
         pace = (step / np.where(scale > 0.0, scale, np.inf))[..., None, :]
         count, total = (part.moved(pace, own) for part, own in zip(self._parts, by, strict=True))
         return _MeanGaps(count, total, self._weights, self._origin)
 
-    def by(self, without: float, gap: FloatArray | float) -> tuple[_By, _By]:
-        """The derivatives of without·(gap without) − gap·gap, by counts and by sums."""
-        w, gap = self._weights[:, None], np.asarray(gap)[..., None, :] if np.ndim(gap) else gap
+    def derivatives(self, without: float, kept: FloatArray | float) -> tuple[_Derivatives, _Derivatives]:
+        """By counts and by sums, of `without` times the gap without the rows, minus `kept` times the gap."""
+        w, kept = self._weights[:, None], np.asarray(kept)[..., None, :] if np.ndim(kept) else kept
         at_gap, at_without = w / self._n, w / self._c
-        by_c, by_n = -without * at_without * self._mean_without, gap * at_gap * self._mean
+        by_c, by_n = -without * at_without * self._mean_without, kept * at_gap * self._mean
         by_V = without * at_without
-        return _By(by_c + by_n, -by_c), _By(by_V - gap * at_gap, -by_V)
+        return _Derivatives(by_c + by_n, -by_c), _Derivatives(by_V - kept * at_gap, -by_V)
 
-    def covariance(self, left: int, right: int) -> FloatArray:
-        """The covariance of two of the gaps: 1 the gap itself, 0 the one without the rows."""
-        first, second = (self.by(0.0, -1.0) if gap else self.by(1.0, 0.0) for gap in (left, right))
-        pairs = zip(self._parts, first, second, strict=True)
-        return np.asarray(sum(part.covariance(one, other) for part, one, other in pairs))
+    def covariance(
+        self, left: tuple[_Derivatives, _Derivatives], right: tuple[_Derivatives, _Derivatives]
+    ) -> FloatArray:
+        """The covariance of two numbers with these derivatives, by counts and by sums."""
+        by_part = zip(self._parts, left, right, strict=True)
+        return np.asarray(sum(part.covariance(first, second) for part, first, second in by_part))
 
     @property
     def _parts(self) -> tuple[_Part, _Part]:
