@@ -186,7 +186,7 @@ def assess_ratio(ratio: Ratio, estimates: Sequence[float], weigh: Weigh, limits:
     value = min(max(above / below, low), high) if below else min(max(0.0, low), high)
     sign = divisor_sign(ratio, weigh)
     if sign:
-        ends = _ends(ratio, value, weigh, sign)
+        ends = _fieller_interval(ratio, value, weigh, sign)
         low, high = min(max(ends[0], low), value), max(min(ends[1], high), value)
     return Assessment(value, (low, high), judge((low, high), ratio.at_least))
 
@@ -220,12 +220,15 @@ def linear_question(ratio: Ratio, value: float, sign: int) -> Contrast:
     )
 
 
-def _ends(ratio: Ratio, value: float, weigh: Weigh, sign: int) -> Interval:
+def _fieller_interval(ratio: Ratio, value: float, weigh: Weigh, sign: int) -> Interval:
+    """All r around `value` for which the interval of A − r·B contains 0."""
+
     def is_above(r: float) -> bool:
         """Whether the true ratio surely lies above r."""
         return weigh([sign * weight for weight in ratio.weights(r)])[0] > 0.0
 
     def is_below(r: float) -> bool:
+        """Whether it surely lies below r."""
         return weigh([sign * weight for weight in ratio.weights(r)])[1] < 0.0
 
     return _edge(value, -1.0, is_above), _edge(value, 1.0, is_below)

@@ -56,7 +56,13 @@ from dpxplain.privacy.mechanisms.ranking import (
     select_and_measure,
 )
 from dpxplain.privacy.mechanisms.samplers import FamilyScores
-from dpxplain.privacy.sensitivity import SCORE_GRID, SCORE_SLACK, family_sensitivity, influence_sensitivity
+from dpxplain.privacy.sensitivity import (
+    SCORE_GRID,
+    SCORE_SENSITIVITY,
+    SCORE_SLACK,
+    family_sensitivity,
+    influence_sensitivity,
+)
 
 # -- Scored mechanisms -------------------------------------------------------------------------------------
 #
@@ -85,11 +91,6 @@ class Scoring:
         )
         sensitivity = per_row * terms.rows_per_unit
         return cls(sensitivity, sensitivity / SCORE_GRID * terms.unit)
-
-    @property
-    def of_one(self) -> int:
-        """Sensitivity of one score."""
-        return SCORE_GRID + SCORE_SLACK
 
 
 @dataclass(frozen=True)
@@ -267,7 +268,7 @@ def plan_one_shot(
     one_shot = OneShotPlan.share(
         k=terms.k,
         family_size=terms.family.size,
-        sensitivity=scoring.of_one,
+        sensitivity=SCORE_SENSITIVITY,
         rho=terms.rho,
         split=shares,
         lower_share=lower,
@@ -354,7 +355,9 @@ def plan_vector(terms: ExplanationTerms) -> VectorExplanation:
     # Rounding moves each score by its slack, in the worst case all of them (docs/proofs/sensitivity.md).
     of_all = SCORE_GRID * (together / scoring.sensitivity) + SCORE_SLACK * math.sqrt(terms.family.size)
     half = terms.rho / 2
-    plan = VectorPlan(terms.k, terms.family.size, scoring.of_one, rounded_up(of_all), terms.rho - half, half)
+    plan = VectorPlan(
+        terms.k, terms.family.size, SCORE_SENSITIVITY, rounded_up(of_all), terms.rho - half, half
+    )
     if not max(plan.all_scale, plan.fresh_scale) <= LARGEST_SCALE:
         raise too_small(terms)
     return VectorExplanation(terms, scoring, plan)
@@ -575,7 +578,7 @@ def _cheapest(
     return plan(min(high, LARGEST_RHO))
 
 
-def best_split(k: int, family_size: int, confidence: float) -> tuple[float, float, float]:
+def best_split(k: int, family_size: int, confidence: float) -> Split:
     """The split of one-shot's ρ (select, influence, rank) with the smallest sum of its three errors.
 
     Each error is a constant over √ρ of its part: how far below the top a chosen predicate may lie, half an

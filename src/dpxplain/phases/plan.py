@@ -165,7 +165,7 @@ class ExplanationPlan(ABC):
     mechanism: str
     reason: str  # why this mechanism, in a few words
     terms: ExplanationTerms
-    split: tuple[float, float, float] | None = None  # for mechanisms whose shares of ρ can be chosen
+    split: Split | None = None  # for mechanisms whose shares of ρ can be chosen
     lower_share: float | None = None  # for mechanisms that search for ranks: the paper's η
 
     @property

@@ -10,6 +10,7 @@ import math
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -192,22 +193,22 @@ class Preparations:
     def find(self, family: PredicateFamily) -> StoredPreparation | None:
         """The most precise stored preparation that has all parts of the family."""
         query, dataset = self._query, self._dataset
-        best: tuple[float, Entry, PredicateFamily] | None = None
+        candidates: list[tuple[float, Entry, PredicateFamily]] = []
         wanted_parts = _part_numbers(family)
         for entry in dataset.ledger.preparations(dataset.name, preparation_subject(query, dataset)):
             prepared = _prepared_family(query, family, entry, dataset)
-            if prepared is None or not wanted_parts.keys() <= _part_numbers(prepared).keys():
-                continue
-            # Noise grows with √(parts / ρ), so fewer parts could have had the same noise for less.
-            worth = entry.rho * len(family.parts) / len(prepared.parts)
-            if best is None or worth > best[0]:
-                best = worth, entry, prepared
-        release = None if best is None else self._release(best[1])
-        if best is None or release is None:
+            if prepared is not None and wanted_parts.keys() <= _part_numbers(prepared).keys():
+                # Noise grows with √(parts / ρ), so fewer parts could have had the same noise for less.
+                worth = entry.rho * len(family.parts) / len(prepared.parts)
+                candidates.append((worth, entry, prepared))
+        if not candidates:
             return None
-        worth, entry, prepared = best
-        places = _part_numbers(prepared)
-        parts = [places[name] for name in wanted_parts]
+        worth, entry, prepared = max(candidates, key=itemgetter(0))
+        release = self._release(entry)
+        if release is None:
+            return None
+        numbers = _part_numbers(prepared)
+        parts = [numbers[name] for name in wanted_parts]
         orders = {
             number: _cell_order(part, stored_part)
             for number, part in zip(parts, family.parts, strict=True)

@@ -140,7 +140,7 @@ def reduce(root: NoisyFormula) -> NoisyFormula:
     for ratios, sums in ((True, True), (False, True), (False, False)):
         writer = _Writer(atoms, ratios, sums)
         formula = writer.whole(_linear(root, writer.operation))
-        if writer.disjoint(formula):
+        if writer.is_disjoint(formula):
             break
     return formula
 
@@ -155,6 +155,7 @@ class _Writer:
         self.supports = {key: noises(key, atom) for key, atom in atoms.items()}
 
     def whole(self, form: Linear) -> NoisyFormula:
+        """The whole formula from its weighted sum; one Gaussian if all terms are Gaussian."""
         parts = self.parts(form)
         if parts and len(parts) == len(form.weights):
             # One Gaussian. Its a-priori bounds are dropped, to agree with the intervals of phases 1 and 2.
@@ -163,6 +164,7 @@ class _Writer:
         return self.form(form)
 
     def operation(self, operator: ArithmeticOperator, forms: Sequence[Linear]) -> NoisyFormula:
+        """An operation on weighted sums; one atom if it is a ratio of two Gaussians."""
         if operator == "/" and self.ratios:
             sides = [self.parts(form) for form in forms]
             ratio = _ratio(forms, sides)
@@ -172,6 +174,7 @@ class _Writer:
         return Operation(operator, tuple(map(self.form, forms)))
 
     def form(self, form: Linear) -> NoisyFormula:
+        """A weighted sum whose Gaussian terms are collected into one atom."""
         parts = self.parts(form)
         lead = form.weights[next(iter(parts))] if parts else 1.0
         shares = {key: form.weights[key] / lead for key in parts}
@@ -182,14 +185,17 @@ class _Writer:
         return _spelled(Linear({Term(gaussian): lead, **rest}, form.offset), self.atoms)
 
     def collected(self, atom: Atom, key: Hashable, parts: Mapping[Hashable, NoisyPart]) -> NoisyValue:
+        """The atom that replaces these parts; it has the noises of all of them."""
         self.supports[key] = frozenset().union(*(self.supports[part] for part in parts))
         return NoisyValue(key, atom)
 
-    def disjoint(self, formula: NoisyFormula) -> bool:
+    def is_disjoint(self, formula: NoisyFormula) -> bool:
+        """Whether no two atoms of the formula share a noise."""
         used = [self.supports[key] for key in leaves(formula)]
         return sum(map(len, used)) == len(frozenset().union(*used))
 
     def parts(self, form: Linear) -> dict[Hashable, NoisyPart]:
+        """The terms that are Gaussian."""
         return {key: atom for key in form.weights if isinstance(atom := self.atoms.get(key), NoisyPart)}
 
 

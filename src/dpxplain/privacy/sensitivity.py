@@ -34,6 +34,8 @@ SCORE_SLACK = 8
 """One row moves such a score by at most SCORE_GRID + SCORE_SLACK, floating point included, in tables of up
 to 2**31 rows and questions on any number of groups: docs/proofs/sensitivity.md, section 7."""
 
+SCORE_SENSITIVITY = SCORE_GRID + SCORE_SLACK
+
 
 def count_sensitivity(rows: int = 1, neighbours: Neighbours = "unbounded") -> float:
     """The most a vector of row counts, one per group, moves in Euclidean length.
