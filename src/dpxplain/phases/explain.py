@@ -260,9 +260,7 @@ def check_shares(terms: ExplanationTerms, split: Split, lower_share: float) -> t
     return shares, lower
 
 
-def plan_one_shot(
-    terms: ExplanationTerms, split: Split = DEFAULT_SPLIT, lower_share: float = LOWER_SHARE
-) -> OneShotExplanation:
+def plan_one_shot(terms: ExplanationTerms, split: Split, lower_share: float) -> OneShotExplanation:
     shares, lower = check_shares(terms, split, lower_share)
     scoring = Scoring.of(terms)
     one_shot = OneShotPlan.share(

@@ -516,7 +516,7 @@ def check_delta(dataset: OpenDataset, plan: DiscoveryPlan) -> None:
         raise exhausted_delta(declared)
 
 
-def discovery_key(schema: Schema, column: str, seed: int | None = None, attempt: int = 0) -> str:
+def discovery_key(schema: Schema, column: str, seed: int | None, attempt: int = 0) -> str:
     """Identity of a column's discovery, which does not depend on how other columns are declared."""
     table, privacy = schema.table, schema.privacy
     unit = [privacy.unit, privacy.max_rows, privacy.neighbours]

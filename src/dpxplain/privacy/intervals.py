@@ -231,7 +231,7 @@ def weighted_means_intervals(
 
 
 def weighted_means_intervals_failing(
-    means: NoisyMeans, weights: FloatArray, failure: float, method: str = DEFAULT_METHOD
+    means: NoisyMeans, weights: FloatArray, failure: float, method: str
 ) -> Ends:
     """`weighted_means_intervals` for a failure probability so small that 1 − failure may round to 1."""
     rule = _rule(method)

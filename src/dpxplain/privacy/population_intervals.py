@@ -62,7 +62,7 @@ def count_ends(
     return np.maximum(low, 0.0) * cluster, np.maximum(high, 0.0) * cluster
 
 
-def _uncut_ends(counts: FloatArray, scale: float, failure: float, total: float | None = None) -> Ends:
+def _uncut_ends(counts: FloatArray, scale: float, failure: float, total: float | None) -> Ends:
     """Ends of each Poisson mean; they go below 0 where the mean could be 0 and only the noise varies.
 
     Both kinds of ends pass 0 exactly where a count of ±zσ was released, so they continue without a step.

@@ -300,7 +300,7 @@ def _gap(
 
 
 def _mean_gap(
-    e: Estimates, weights: FloatArray, failure: float, method: str = DEFAULT_METHOD
+    e: Estimates, weights: FloatArray, failure: float, method: str
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     total, total_scale = e.removed.total, np.array(e.removed.total_scale)
     means = noisy_means(e, total, e.count.total, total_scale, np.array(e.count.total_scale))

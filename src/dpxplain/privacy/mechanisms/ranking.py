@@ -1,4 +1,6 @@
-"""The two mechanisms that choose, measure and rank predicates: one-shot, which is the paper's, and vector."""
+"""Mechanisms that choose, measure and rank predicates: one-shot, which is the paper's, and vector; and the
+selection and search by distances in rows that custom influences use.
+"""
 
 from __future__ import annotations
 
@@ -166,7 +168,7 @@ def search_positions(
     rho: float,
     confidence: float,
     noise: NoiseSource,
-    lower_share: float = LOWER_SHARE,
+    lower_share: float,
 ) -> list[tuple[int, int]]:
     """An interval of positions 1..size for each predicate, all together for `rho`.
 
