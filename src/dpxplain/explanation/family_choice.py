@@ -112,7 +112,7 @@ def parse_recipe(text: str, schema: Schema) -> str | Recipe | Either:
 
 
 def python_code(text: str, schema: Schema) -> str:
-    """What Python code passes as a predicate: a recipe as the call that makes it, a SQL condition quoted.
+    """A predicate in Python code: a recipe as the call that makes it, a SQL condition quoted.
 
     >>> schema = Schema.load({"table": {"name": "t"}, "privacy": {"rho": 1},
     ...     "columns": {"age": {"edges": [0, 30, 60]}}})

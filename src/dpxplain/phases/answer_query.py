@@ -67,7 +67,7 @@ class Readout:
 
 @dataclass(frozen=True)
 class ExpectedNoise:
-    """How noisy an aggregate will be: σ of its count, its sum and its squares, in the unit of the column."""
+    """The σ of an aggregate's count, sum and squares, in the unit of the column."""
 
     query: Query
     count_scale: float | None
@@ -375,7 +375,7 @@ def _deviation(weights: Weights, scales: Mapping[str, float]) -> float:
 
 
 class _MeasurementPlan(ABC):
-    """What the plans of one and of several aggregates have in common."""
+    """The common part of the plans of one aggregate and of several."""
 
     rho: float
 
@@ -397,7 +397,7 @@ class _MeasurementPlan(ABC):
 
 @dataclass(frozen=True)
 class QueryPlan(_MeasurementPlan):
-    """What an answer will cost and how noisy it will be, from public quantities only."""
+    """The cost and noise of an answer, from public quantities only."""
 
     query: Query
     rho: float
@@ -425,7 +425,7 @@ class QueryPlan(_MeasurementPlan):
 
 @dataclass(frozen=True)
 class QueriesPlan(_MeasurementPlan):
-    """What several aggregates of one SELECT cost together, and how noisy each will be (docs/adr/0016)."""
+    """The cost and noise of several aggregates of one SELECT together (docs/adr/0016)."""
 
     queries: tuple[Query, ...]  # in canonical order
     rho: float

@@ -51,7 +51,7 @@ from dpxplain.privacy.population_intervals import (
 
 @dataclass(frozen=True)
 class Assessment:
-    """What the released answer says about a question."""
+    """A question's number by the released answer, its interval and the verdict on it."""
 
     estimate: float
     interval: Interval

@@ -92,7 +92,7 @@ def silent(_stage: str) -> None:
 
 
 class ReleasePlan(Protocol[R_co]):
-    """What one release will measure and cost, from public quantities only."""
+    """The measurement and cost of one release, from public quantities only."""
 
     @property
     def schema(self) -> Schema:
@@ -109,7 +109,7 @@ class ReleasePlan(Protocol[R_co]):
         ...
 
     def charge(self, dataset: OpenDataset, request: Request) -> Charge:
-        """What the ledger reserves before anything is measured."""
+        """The charge that the ledger reserves before anything is measured."""
         ...
 
     @property
@@ -171,7 +171,7 @@ class Lookup(Generic[F]):
 
 @dataclass
 class OpenDataset:
-    """What plans need to measure a data set and to find its releases."""
+    """A data set whose releases can be found and, where its data are at hand, measured."""
 
     schema: Schema
     engine: Engine | None  # of its own table; None where only releases can be read
@@ -625,7 +625,7 @@ class VersionCheck:
         return self._source.is_replaced(self._fits)
 
     def present_state(self) -> str | None:
-        """What the source's files are like now; None if they are missing or still being written."""
+        """The present state of the source's files; None if they are missing or still being written."""
         return self._source.present_state()
 
     def _is_own(self) -> bool:

@@ -376,7 +376,7 @@ class ReleasedStory:
 
 @dataclass(frozen=True)
 class StoryPlan:
-    """What a story needs: one family of conjunctions per level, stored or to be prepared together."""
+    """The families of a story's conjunctions, one per level, stored or to be prepared together."""
 
     terms: ExplanationTerms  # of the first level
     families: tuple[PredicateFamily, ...]

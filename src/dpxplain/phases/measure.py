@@ -52,7 +52,7 @@ _UNITS_SHARE = 0.1  # of ρ; one unit changes its own count by 1, but counts of 
 
 @dataclass(frozen=True)
 class QualityPlan:
-    """What the counts will cost and how noisy they will be, from public quantities only."""
+    """The cost and noise of the counts, from public quantities only."""
 
     rho: float
     rho_rows: float
@@ -224,7 +224,7 @@ class QualityReading:
 
 
 def read_quality(dataset: OpenDataset) -> QualityReading | None:
-    """What the newest stored quality says; None if there is none under these declarations. Free."""
+    """The reading of the newest stored quality; None if there is none under these declarations. Free."""
     bought = find_quality(dataset)
     return None if bought is None else QualityReading(*bought, confidence=0.95)
 
@@ -251,7 +251,7 @@ TUNING = "tune"
 
 @dataclass(frozen=True)
 class TuningPlan:
-    """What the histograms will cost and how noisy they will be, from public quantities only."""
+    """The cost and noise of the histograms, from public quantities only."""
 
     columns: tuple[str, ...]
     rho: float
@@ -401,7 +401,7 @@ DISCOVERY = "discover"
 
 @dataclass(frozen=True)
 class DiscoveryPlan:
-    """What a discovery will cost and what it will find, from public quantities only."""
+    """The cost of a discovery and the threshold of its counts, from public quantities only."""
 
     column: str
     rho: float

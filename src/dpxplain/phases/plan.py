@@ -30,7 +30,7 @@ Split = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class ExplanationOptions:
-    """What an explanation is asked with, as the arguments of `Question.explain` say it; not yet checked."""
+    """The arguments of `Question.explain`, not yet checked."""
 
     choice: FamilyChoice = field(default_factory=FamilyChoice)
     k: int = 5
@@ -182,7 +182,7 @@ class ExplanationPlan(ABC):
 
     @property
     def rho(self) -> float:
-        """What it costs."""
+        """The ρ that it costs."""
         return self.terms.rho
 
     @property
@@ -192,7 +192,7 @@ class ExplanationPlan(ABC):
     @property
     @abstractmethod
     def spends(self) -> tuple[Spend, ...]:
-        """How ρ is shared."""
+        """The shares of ρ, by mechanism."""
 
     @property
     @abstractmethod

@@ -48,7 +48,7 @@ _MOST_CHOICES = 32  # of a family that a stored preparation is compared with
 
 @dataclass(frozen=True)
 class Preparation:
-    """What preparing an answer will cost and how noisy its cells will be, from public quantities only."""
+    """The cost of preparing an answer and the noise of its cells, from public quantities only."""
 
     query: Query
     family: PredicateFamily

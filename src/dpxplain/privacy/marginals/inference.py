@@ -688,7 +688,7 @@ def split_rho(kind: Kind, centred_means: Sequence[float] | None = None, half_wid
 
 @dataclass(frozen=True)
 class MarginalCells:
-    """What is measured in each cell: its count and, except for COUNT, its sum within two bounds."""
+    """The numbers measured in each cell: its count and, except for COUNT, its sum within two bounds."""
 
     kind: Kind
     low: float
@@ -718,7 +718,7 @@ class MarginalCells:
 
 @dataclass(frozen=True)
 class ComparedGroups:
-    """What Phase 1 released about the groups that a question compares."""
+    """The values that Phase 1 released of the groups that a question compares."""
 
     counts: ArrayLike | None = None  # None for SUM, whose answers release no counts
     weights: Sequence[float] | None = None  # all 1 or −1 unless given
