@@ -6,6 +6,7 @@ question on the same query does not scan the data again. They are never written 
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import threading
@@ -62,7 +63,7 @@ from dpxplain.model.charge import (
 from dpxplain.model.column import ValueCounts
 from dpxplain.model.confidential import Confidential, ContentDigest
 from dpxplain.model.groups import BIN, AnyGrouped, Groups
-from dpxplain.model.process import Stopped, cached_property, check_stop
+from dpxplain.model.process import Stopped, check_stop
 from dpxplain.model.query import Query, Subsets, identity
 from dpxplain.model.release import IntArray, R, R_co, Release, Released
 from dpxplain.model.schema import Schema, joined_schema
@@ -189,6 +190,7 @@ class OpenDataset:
     passes: SizedMemo = field(default_factory=lambda: SizedMemo(KEPT_PASSES, KEPT_PASSES))
     families: SizedMemo = field(default_factory=lambda: SizedMemo(KEPT_FAMILIES, FAMILY_BYTES))
     joined_schemas: dict[tuple[str, ...], Schema] = field(default_factory=dict)
+    declaration_hashes: dict[tuple[str, ...], str] = field(default_factory=dict)  # by joined tables
     fingerprint: str = ""  # of the declarations as they were when the data set was opened
 
     def __post_init__(self) -> None:
@@ -220,7 +222,9 @@ class OpenDataset:
         # One object for all callers, because plans are compared by the identity of their schema.
         schema = self.joined_schemas.get(chosen)
         schema = schema or self.joined_schemas.setdefault(chosen, joined_schema(self.schema, chosen))
-        return replace(self, schema=schema, fingerprint=schema.fingerprint())
+        joined = copy.copy(self)
+        joined.schema, joined.fingerprint = schema, schema.fingerprint()
+        return joined
 
     def find(self, plan: ReleasePlan[R], key: str | None = None) -> Released[R] | None:
         """The stored release of the identical request, if there is one; `key` where it is known already."""
@@ -252,14 +256,10 @@ class OpenDataset:
 
     def rehearsal(self, releaser: Releaser) -> OpenDataset:
         """This data set without its rows, with fixed numbers in place of noise. Nothing of it is stored."""
-        return replace(
-            self,
-            is_rehearsal=True,
-            noise=RehearsalNoise(),
-            releaser=releaser,
-            progress=silent,
-            passes=SizedMemo(KEPT_PASSES, KEPT_PASSES),
-        )
+        rehearsal = copy.copy(self)
+        rehearsal.is_rehearsal, rehearsal.noise, rehearsal.releaser = True, RehearsalNoise(), releaser
+        rehearsal.progress, rehearsal.passes = silent, SizedMemo(KEPT_PASSES, KEPT_PASSES)
+        return rehearsal
 
     def check_declarations(self, plan: ReleasePlan[Release]) -> None:
         """Refuses a plan whose sensitivities do not follow from the declarations of the opened data.
@@ -362,12 +362,15 @@ class OpenDataset:
         because whether a request is free must not depend on them. `version_check` makes sure that a version
         keeps its data.
         """
-        text = json.dumps([self._declarations, self.seed, *map(identity, parts)], sort_keys=True)
+        joined = tuple(self.schema.joined)
+        if joined not in self.declaration_hashes:
+            self.declaration_hashes[joined] = self._declarations_hash()
+        hashed = self.declaration_hashes[joined]
+        text = json.dumps([hashed, self.seed, *map(identity, parts)], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
-    @cached_property
-    def _declarations(self) -> str:
-        """The hash of the declarations that change what is released."""
+    def _declarations_hash(self) -> str:
+        """A hash of the declarations that change what is released."""
         # Left out if unused, as every key should be that is added to the schema: then what was released
         # before is still found.
         optional = ("center", "expression", "groups", "time_zone", "lookup", "joined", "verbatim")
