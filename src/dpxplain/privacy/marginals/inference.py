@@ -20,6 +20,7 @@ from dpxplain.privacy.calibration import failure_quantile, gaussian_scale
 from dpxplain.privacy.intervals import (
     DEFAULT_METHOD,
     Ends,
+    Estimated,
     Interval,
     NoisyMean,
     NoisyMeans,
@@ -264,9 +265,7 @@ def _ranks(
     return 1 + behind.sum(axis=-1), size - ahead.sum(axis=-1)
 
 
-def _gap_without(
-    e: Estimates, weights: FloatArray, confidence: float, selected: IntArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _gap_without(e: Estimates, weights: FloatArray, confidence: float, selected: IntArray) -> Estimated:
     """Q(¬p(D)) of the selected: a Gaussian for COUNT and SUM, weighted means for AVG."""
     size = e.count.layout.size
     if e.kind != "avg":
@@ -279,7 +278,7 @@ def _gap_without(
 
 def _mean_gap_without(
     e: Estimates, weights: FloatArray, failure: float, selected: IntArray, method: str = DEFAULT_METHOD
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+) -> Estimated:
     rest, scale = _remaining(e.removed, selected)
     count, count_scale = _remaining(e.count, selected)
     rest, count = np.swapaxes(rest, -1, -2), np.swapaxes(count, -1, -2)
@@ -287,9 +286,7 @@ def _mean_gap_without(
     return weighted_means(means, weights, failure, method)
 
 
-def _gap(
-    e: Estimates, weights: FloatArray, confidence: float, method: str = DEFAULT_METHOD
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _gap(e: Estimates, weights: FloatArray, confidence: float, method: str = DEFAULT_METHOD) -> Estimated:
     """Q(D) from the combined totals; one statement, so no correction for selection."""
     part = e.removed
     if e.kind != "avg":
@@ -299,9 +296,7 @@ def _gap(
     return _mean_gap(e, weights, 1.0 - confidence, method)
 
 
-def _mean_gap(
-    e: Estimates, weights: FloatArray, failure: float, method: str
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _mean_gap(e: Estimates, weights: FloatArray, failure: float, method: str) -> Estimated:
     total, total_scale = e.removed.total, np.array(e.removed.total_scale)
     means = noisy_means(e, total, e.count.total, total_scale, np.array(e.count.total_scale))
     return weighted_means(means, weights, failure, method)
@@ -339,9 +334,7 @@ def _share_ends(
     return np.where(use, first_order[0], provable_ends[0]), np.where(use, first_order[1], provable_ends[1])
 
 
-def _agreeing_shares(
-    without: tuple[FloatArray, ...], gap: tuple[FloatArray, ...], ends: Ends
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _agreeing_shares(without: tuple[FloatArray, ...], gap: tuple[FloatArray, ...], ends: Ends) -> Estimated:
     """Shares and intervals that agree with the two gaps shown beside them; only ever wider than `ends`.
 
     Unknown where the gap may be 0. Where the gap without the rows may be 0, the interval includes share 1.
@@ -376,7 +369,7 @@ def noisy_means(
 
 def weighted_means(
     means: NoisyMeans, weights: FloatArray, failure: float, method: str = DEFAULT_METHOD
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+) -> Estimated:
     """Σ w·mean with the ends of its interval."""
     weighted = weights != 0.0  # a group of weight 0 has no part in the sum
     low, high = weighted_means_intervals_failing(means[..., weighted], weights[weighted], failure, method)
