@@ -160,12 +160,12 @@ class SharedMeasurement:
 
     def _block(self, column: str, count_share: float, sum_share: float, square_share: float) -> MeasuredBlock:
         if not sum_share:
-            return values_block(column, count_share, nulls=self._counts_rows)
+            return values_block(column, count_share, counts_nulls=self._counts_rows)
         grid = self.schema.column(column).grid
         if self._is_direct(column):
             return total_block(column, grid.low, grid.high, grid.unit, sum_share)
         centred = centred_block(
-            column, grid.low, grid.high, grid.unit, count_share, sum_share, nulls=self._counts_rows
+            column, grid.low, grid.high, grid.unit, count_share, sum_share, counts_nulls=self._counts_rows
         )
         if not square_share:
             return centred

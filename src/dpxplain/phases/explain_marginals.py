@@ -92,7 +92,7 @@ class MarginalsExplanation(ExplanationPlan):
     @property
     def smallest_clear(self) -> float | None:
         """The smallest change of the question's number that will be clear; None if nearly none will be."""
-        is_expected = self._forecast.trusted or self.terms.kind != "avg"
+        is_expected = self._forecast.is_trusted or self.terms.kind != "avg"
         return self._forecast.change_margin if is_expected else None
 
     @cached_property

@@ -148,10 +148,10 @@ def reduce(root: NoisyFormula) -> NoisyFormula:
 class _Writer:
     """Turns weighted sums back into formulas, with sums and ratios of Gaussians collected into one atom."""
 
-    def __init__(self, atoms: Mapping[Hashable, Atom], ratios: bool, sums: bool) -> None:
+    def __init__(self, atoms: Mapping[Hashable, Atom], collects_ratios: bool, collects_sums: bool) -> None:
         self.atoms = dict(atoms)
-        self.ratios = ratios
-        self.sums = sums
+        self.collects_ratios = collects_ratios
+        self.collects_sums = collects_sums
         self.supports = {key: noises(key, atom) for key, atom in atoms.items()}
 
     def whole(self, form: Linear) -> NoisyFormula:
@@ -165,7 +165,7 @@ class _Writer:
 
     def operation(self, operator: ArithmeticOperator, forms: Sequence[Linear]) -> NoisyFormula:
         """An operation on weighted sums; one atom if it is a ratio of two Gaussians."""
-        if operator == "/" and self.ratios:
+        if operator == "/" and self.collects_ratios:
             sides = [self.parts(form) for form in forms]
             ratio = _ratio(forms, sides)
             if ratio is not None:
@@ -178,7 +178,7 @@ class _Writer:
         parts = self.parts(form)
         lead = form.weights[next(iter(parts))] if parts else 1.0
         shares = {key: form.weights[key] / lead for key in parts}
-        if not self.sums or len(parts) < 2 or not all(map(math.isfinite, shares.values())):
+        if not self.collects_sums or len(parts) < 2 or not all(map(math.isfinite, shares.values())):
             return _spelled(form, self.atoms)
         gaussian = self.collected(_weighted(shares, parts), frozenset(shares.items()), parts)
         rest = {key: weight for key, weight in form.weights.items() if key not in parts}

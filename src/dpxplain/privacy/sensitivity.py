@@ -324,21 +324,24 @@ def total_block(column: str, low: int, high: int, unit: float, share: float) -> 
     return MeasuredBlock((MeasuredPart("total", column, largest, share, unit),), ((1.0,),), ((apart,),))
 
 
-def values_block(column: str, share: float, *, nulls: bool) -> MeasuredBlock:
-    """The rows with a value in the column and, with `nulls`, those without.
+def values_block(column: str, share: float, *, counts_nulls: bool) -> MeasuredBlock:
+    """The rows with a value in the column and, with `counts_nulls`, those without.
 
     A row is in one of the two counts, so both together cost as much as one.
     """
-    return _with_nulls((MeasuredPart("values", column, 1, share),), (), nulls=nulls)
+    return _with_nulls((MeasuredPart("values", column, 1, share),), (), counts_nulls=counts_nulls)
 
 
 def centred_block(
-    column: str, low: int, high: int, unit: float, count_share: float, sum_share: float, *, nulls: bool
+    column: str, low: int, high: int, unit: float, count_share: float, sum_share: float, *, counts_nulls: bool
 ) -> MeasuredBlock:
-    """Rows with a value, their centred and doubled sum Σ(2x − low − high); with `nulls`, rows without one."""
+    """The rows with a value in the column, and their centred and doubled sum Σ(2x − low − high).
+
+    With `counts_nulls`, also the rows without one.
+    """
     values = MeasuredPart("values", column, 1, count_share)
     centred = MeasuredPart("centred", column, high - low, sum_share, unit / 2)
-    return _with_nulls((values, centred), ((0.0, 2.0),), nulls=nulls)
+    return _with_nulls((values, centred), ((0.0, 2.0),), counts_nulls=counts_nulls)
 
 
 def squares_block(
@@ -351,16 +354,18 @@ def squares_block(
     """
     values, total, *missing = centred.parts
     squares = MeasuredPart("squares", column, reach, share, unit)
-    return _with_nulls((values, total, squares), ((0.0, 2.0, 2.0),), nulls=bool(missing))
+    return _with_nulls((values, total, squares), ((0.0, 2.0, 2.0),), counts_nulls=bool(missing))
 
 
-def _with_nulls(parts: tuple[MeasuredPart, ...], replaced: tuple[Move, ...], *, nulls: bool) -> MeasuredBlock:
+def _with_nulls(
+    parts: tuple[MeasuredPart, ...], replaced: tuple[Move, ...], *, counts_nulls: bool
+) -> MeasuredBlock:
     """A block whose parts a row with a value moves by their reach; rows without one are counted for free.
 
     `replaced` lists further moves between two rows of one group that both have a value.
     """
     value = (1.0,) * len(parts)
-    if not nulls:
+    if not counts_nulls:
         return MeasuredBlock(parts, (value,), (*replaced, value))
     missing = MeasuredPart("nulls", parts[0].column, 1, sum(part.share for part in parts))
     added = (*value, 0.0), (*(0.0 for _ in parts), 1.0)

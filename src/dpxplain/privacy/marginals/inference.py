@@ -77,7 +77,7 @@ class MarginalInference:
     influence: FloatArray  # (..., predicates)
     influence_low: FloatArray
     influence_high: FloatArray
-    trusted: BoolArray
+    is_trusted: BoolArray
     selected: IntArray  # (..., k), by descending estimated influence
     rank_low: IntArray
     rank_high: IntArray
@@ -730,7 +730,7 @@ class MarginalForecast:
     change_margin: float  # of the gap's change when they are left out: a smaller change is not clear
     count_scale: float
     total_scale: float | None
-    trusted: bool  # False: a group is so small that the intervals will be the wide provable ones
+    is_trusted: bool  # False: a group is so small that the intervals will be the wide provable ones
 
 
 def predict(
@@ -751,7 +751,7 @@ def predict(
     >>> share = split_rho("avg", means, 0.5)
     >>> cells, groups = MarginalCells("avg", 0, 1, 8), ComparedGroups([22379, 16117], centred_means=means)
     >>> f = predict(cells, groups, family_size=103, rho=0.02, confidence=0.95, count_share=share)
-    >>> round(f.influence_margin), round(f.rank_margin), round(f.gap_margin, 4), f.trusted
+    >>> round(f.influence_margin), round(f.rank_margin), round(f.gap_margin, 4), f.is_trusted
     (53, 95, 0.0033, True)
     >>> round(f.change_margin, 4)
     0.0033
@@ -786,5 +786,5 @@ def predict(
         change_margin=change,
         count_scale=rows,
         total_scale=sums,
-        trusted=bool(counts is None or smallest > CLEARANCE * z * rows),
+        is_trusted=bool(counts is None or smallest > CLEARANCE * z * rows),
     )
