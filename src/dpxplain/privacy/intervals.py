@@ -29,6 +29,8 @@ from dpxplain.privacy.calibration import (
 Interval = tuple[float, float]
 Ends = tuple[FloatArray, FloatArray]
 """The low and the high ends of many intervals."""
+Estimated = tuple[FloatArray, FloatArray, FloatArray]
+"""Estimates with the low and the high ends of their intervals."""
 Loadings = tuple[tuple[Hashable, float], ...]
 """Independent standard Gaussians, each with the factor by which a released value carries it."""
 
@@ -456,10 +458,6 @@ class NoisyMoments:
     half_range: float  # of the bounds
     square_reach: float
     rounding: float  # the most by which rounding can move a mean square
-
-
-Estimated = tuple[FloatArray, FloatArray, FloatArray]
-"""Estimates with the low and the high ends of their intervals."""
 
 
 def variances(moments: NoisyMoments, kind: VarianceKind, confidence: float) -> Estimated:
