@@ -121,14 +121,13 @@ def probes() -> Iterator[Probe]:
                 rho=rho,
                 is_fresh=is_fresh,
             )
+    pairs, everybody = families["2 conjuncts"], "one-shot, everybody, 2 conjuncts"
     for select in ("team, AVG(pay)", "code_5, SUM(pay)"):
-        yield Probe(f"one-shot, 2 conjuncts, {select}", "explain", select, family=families["2 conjuncts"])
+        yield Probe(f"one-shot, 2 conjuncts, {select}", "explain", select, family=pairs, mechanism="one-shot")
     for text in ("1 conjunct", "2 conjuncts", "719 conditions"):
         yield Probe(f"prepare, {text}", "prepare", family=families[text], rho=2e-6)
     for select in ("team, COUNT(*)", "age, AVG(pay)", "age, MEDIAN(pay)", "team, STDDEV(pay)"):
         for where, people in ((ISOLATED, "one person"), (EVERYBODY, "everybody")):
             yield Probe(f"query, {select}, {people}", "query", select, where, rho=1e-6)
     yield Probe("quality", "quality", rho=1e-6)
-    yield Probe(
-        "one-shot, everybody, 2 conjuncts", "explain", where=EVERYBODY, family=families["2 conjuncts"]
-    )
+    yield Probe(everybody, "explain", where=EVERYBODY, family=pairs, mechanism="one-shot")

@@ -82,8 +82,8 @@ def plain_mover(
     means: NoisyMeans, weights: FloatArray, confidence: float, _: str
 ) -> tuple[FloatArray, FloatArray]:
     """MOVER without the fallback that `mover` has for small counts."""
-    low, high = intervals._fieller_means(means, 1 - confidence)
-    below, above = intervals._weighted_reach(means.estimates, low, high, weights)
+    low, high = intervals.fieller_means(means, 1 - confidence)
+    below, above = intervals.weighted_reach(means.estimates, low, high, weights)
     estimate = np.sum(weights * means.estimates, axis=-1)
     return estimate - below, estimate + above
 

@@ -246,7 +246,7 @@ def measure(table: Table, released: PreparedGroups, confidence: float, k: int) -
     share_widths = np.where(known, found.share_high - found.share_low, np.nan)
     gap = float(np.mean((found.gap_low <= table.gap) & (table.gap <= found.gap_high)))
     shown = np.take_along_axis(inside, sel, -1)
-    trusted = np.take_along_axis(found.trusted, sel, -1)
+    trusted = np.take_along_axis(found.is_trusted, sel, -1)
     wide = np.take_along_axis(found.influence_high - found.influence_low, sel, -1)
     return [
         Measurement(

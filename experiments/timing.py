@@ -36,7 +36,7 @@ def _session(data: str, rows: int, columns: tuple[str, ...] | None) -> Any:
 
 def _ask(asked: PaperQuestion, session: Any, rho: float = RHO_QUERY) -> Any:
     answer = session.query(asked.sql, rho=rho)
-    session._dataset._passes = SizedMemo(KEPT_PASSES, KEPT_PASSES)
+    session._dataset.passes = SizedMemo(KEPT_PASSES, KEPT_PASSES)
     return answer
 
 

@@ -118,7 +118,7 @@ class CuratorDataset(OpenDataset, TruthTeller):
             return [None] * groups.size
         each = replace(query, aggregate=Histogram("quantile", quantile.column, 1))
         grouped = self._open_engine.grouped(each, ((),)).reveal()
-        index = group_index(grouped, groups.columns, groups.shape)
+        index = group_index(grouped, groups)
         quantiles: list[float | None] = []
         for group in range(groups.size):
             rows = (index == group) & (grouped.codes[BIN] > 0)

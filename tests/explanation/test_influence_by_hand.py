@@ -13,7 +13,7 @@ from dpxplain.explanation.influence import (
     QuestionCells,
     Totals,
     influences,
-    of_question,
+    question_cells,
     scores,
     values_without,
 )
@@ -118,7 +118,7 @@ def test_the_cells_of_a_question_are_those_of_its_groups_in_its_order() -> None:
         count=_array([7, 8, 9, 11, 12, 13]),
         total=_array([-7, -8, -9, -11, -12, -13]),
     )
-    data = of_question(totals, cells, (3, 0, 2))
+    data = question_cells(totals, cells, (3, 0, 2))
     assert data.active.tolist() == [0, 5, 9]
     assert (data.count.tolist(), data.total.tolist()) == ([40, 10, 30], [4, 1, 3])
     assert data.predicate_count.tolist() == [[12, 13, 0], [0, 7, 8], [0, 0, 11]]

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import dpxplain as dpx
-from dpxplain.explanation.family_choice import FamilyChoice, read
+from dpxplain.explanation.family_choice import FamilyChoice, parse_recipe
 from dpxplain.phases.prepare import Preparations
 from opened import dataset_of
 
@@ -166,7 +166,7 @@ def test_a_preparation_under_an_older_schema_stands_in_nobodys_way(tmp_path: Pat
     sql, ages = "SELECT g, COUNT(*) FROM t GROUP BY g", [30, 50] * 50
     rows = pa.table({"g": ["A", "B"] * 50, "size": [10, 50] * 50, "age": ages, "years": ages})
     with dpx.connect(rows, declared("age"), workspace=tmp_path) as session:
-        family = {"predicates": [read(predicate, session.schema)]}
+        family = {"predicates": [parse_recipe(predicate, session.schema)]}
         session.query(sql, rho=0.1).prepare(rho=0.1, **family)
     with dpx.connect(rows, declared("years"), workspace=tmp_path) as session:
         question = session.query(sql, rho=0.1).why("A", "B")

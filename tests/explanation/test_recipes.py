@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import dpxplain as dpx
-from dpxplain.explanation.family_choice import RECIPES, Either, Recipe, python_code, read, written
+from dpxplain.explanation.family_choice import RECIPES, Either, Recipe, parse_recipe, python_code, recipe_text
 from dpxplain.model.schema import Schema
 
 ROOT = Path(__file__).parents[2]
@@ -32,11 +32,11 @@ def schema() -> Schema:
         *(make(*columns) for make in (dpx.ranges, dpx.thresholds, dpx.differs) for columns in ((), ("job",))),
         dpx.ranges("city, state"),
     ],
-    ids=written,
+    ids=recipe_text,
 )
 def test_the_code_of_every_recipe_makes_an_equal_one(recipe: Recipe | Either, schema: Schema) -> None:
-    text = written(recipe)
-    assert read(text, schema) == recipe
+    text = recipe_text(recipe)
+    assert parse_recipe(text, schema) == recipe
     assert eval(python_code(text, schema), {"dpx": dpx}) == recipe
 
 

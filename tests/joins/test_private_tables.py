@@ -190,7 +190,7 @@ def cells(left: Pairs, right: Pairs) -> tuple[int, ...]:
     groups = Groups.of(query, JOINED)
     with closing(DuckDBJoinEngine(tables, JOINED)) as engine:
         scanned = engine.grouped(query, ((),)).reveal()
-    return tuple(int(n) for n in totals(scanned, groups.columns, groups.shape).count)
+    return tuple(int(n) for n in totals(scanned, groups).count)
 
 
 def test_a_request_can_be_stopped_while_tables_are_joined() -> None:

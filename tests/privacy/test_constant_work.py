@@ -31,7 +31,7 @@ SCAN = {"_laid_out", "totals", "group_index"}  # these lay out what the scan ret
 DRAWS = {  # of privacy/mechanisms/samplers.py: noise, before it meets any value
     "system_words", "one_word", "uniform_below", "flip_coins", "geometric", "exact_geometric", "_exponential",
     "_geometric_thresholds", "_first_bits", "is_below_exponential", "exponential_bounds", "_series",
-    "GaussianLaw", "_gaussian_law", "discrete_gaussian", "sample", "_kept", "saturating_sum",
+    "GaussianLaw", "_gaussian_law", "discrete_gaussian", "sample", "_accepted", "saturating_sum",
 }  # fmt: skip
 
 # Distinct conditions are chosen one after the other, each from what the released ones left: sizes differ with

@@ -8,6 +8,7 @@ import logging
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from dpxplain.model.column import ValueCounts
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.schema import Schema
 from dpxplain.privacy.mechanisms.noise import (
+    SeededNoise,
     VectorisedNoise,
     threshold_for,
     threshold_measurement,
@@ -120,6 +122,34 @@ def test_values_come_in_order_and_not_as_they_were_counted() -> None:
     counts = Confidential(ValueCounts(("b", "c", "a"), np.array([900, 800, 700])))
     found = values_above(counts, changes=1, rho=1, delta=1e-6, noise=VectorisedNoise())
     assert found.values == ("a", "b", "c")
+
+
+def test_a_seed_repeats_the_noise_of_each_value_in_whatever_order_they_were_counted() -> None:
+    counts = {"b": 900, "é": 850, "B": 800, "c": 750, "a": 700}
+
+    def noisy_counts(order: Iterable[str]) -> dict[str, float]:
+        values = tuple(order)
+        counted = Confidential(ValueCounts(values, np.array([counts[value] for value in values])))
+        found = values_above(counted, changes=1, rho=0.01, delta=1e-6, noise=SeededNoise(1))
+        return dict(zip(found.values, found.counts, strict=True))
+
+    expected = noisy_counts(counts)
+    assert len(set(expected.values())) == len(counts)
+    assert all(noisy_counts(order) == expected for order in itertools.permutations(counts))
+
+
+def test_a_seeded_discovery_repeats_on_duckdb_whatever_the_order_of_rows(tmp_path: Path) -> None:
+    rows = pd.DataFrame({"city": [f"city {n % 40}" for n in range(8_000)], "sex": "F", "size": 1})
+
+    def discovery(number: int) -> tuple[tuple[str, ...], tuple[float, ...]]:
+        shuffled = rows.sample(frac=1.0, random_state=number)
+        with dpx.connect(shuffled, declared(), workspace=tmp_path / str(number), insecure_seed=1) as session:
+            found = session.discover("city", rho=0.1).release
+            return found.values, found.noisy_units
+
+    first, *others = (discovery(number) for number in range(5))
+    assert len(first[0]) == 40
+    assert others == [first] * 4
 
 
 # -- What one unit can change --------------------------------------------------------------------------------

@@ -525,7 +525,7 @@ def test_the_forecast_is_close_to_what_comes(kind: tuple[Any, ...]) -> None:
     width = np.take_along_axis(found.influence_high - found.influence_low, found.selected, -1).mean()
     assert told.influence_margin * share == pytest.approx(width / 2, rel=0.1)
     assert told.gap_margin == pytest.approx(np.mean(found.without_high - found.without_low) / 2, rel=0.1)
-    assert told.trusted
+    assert told.is_trusted
     change = (found.share_high - found.share_low) * np.abs(found.gap)[..., None] / 2
     if kind[0] == "count":  # the other shapes have hardly a gap here
         assert told.change_margin == pytest.approx(np.nanmean(change), rel=0.1)

@@ -236,7 +236,7 @@ def product_of_variances(columns: tuple[AskedColumn, ...], shares: np.ndarray, c
     variance = np.linalg.inv(information)
     product = variance[0, 0] if counts_rows else 1.0
     for i, column in enumerate(columns):
-        product *= variance[i + 1, i + 1] if column.counted else 1.0
+        product *= variance[i + 1, i + 1] if column.is_counted else 1.0
         for offset in column.offsets:
             product *= 1 / sums[i] + offset * variance[i + 1, i + 1]
     return float(product)

@@ -84,7 +84,7 @@ def test_a_stored_answer_is_given_even_by_a_full_server(small: RunningServer) ->
 def test_a_stored_answer_does_not_wait_for_another_who_asks_the_same(small: RunningServer) -> None:
     client, other = small.client(), small.client("other")
     client.post(f"{AT}/query", json=QUERY).raise_for_status()
-    small.state.datasets.get("people")._passes._results.clear()
+    small.state.datasets.get("people").passes._results.clear()
     engine = slow_down(small)
     with concurrent.futures.ThreadPoolExecutor(1) as threads:
         measured = threads.submit(other.post, f"{AT}/query", json=QUERY)
@@ -200,7 +200,7 @@ def test_measured_requests_take_whole_steps_also_when_they_fail(tmp_path: Path) 
         engine = slow_down(server)
         engine.fail = True
         engine.go.set()
-        server.state.datasets.get("people")._passes._results.clear()
+        server.state.datasets.get("people").passes._results.clear()
         failed = seconds(0.2)
         assert min(first, failed) >= step
         assert len(padded) == 2

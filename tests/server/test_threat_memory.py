@@ -103,7 +103,7 @@ def test_t26_a_preview_over_many_columns_pins_no_memory(server_process: Any) -> 
 
 def test_t26_kept_families_are_few_bytes_for_each_caller_and_for_all(tmp_path: Path) -> None:
     with running_server(config(tmp_path / "data")) as server:
-        families = server.state.datasets.get("people")._families
+        families = server.state.datasets.get("people").families
         columns = list(itertools.combinations(NAMES, 6))
         for number in range(14):
             conditions = [either(columns[number], value) for value in range(VALUES)]
@@ -118,7 +118,7 @@ def test_t26_kept_families_are_few_bytes_for_each_caller_and_for_all(tmp_path: P
 
 def test_t26_what_was_refused_is_not_kept(tmp_path: Path) -> None:
     with running_server(config(tmp_path / "data")) as server:
-        client, families = server.client(), server.state.datasets.get("people")._families
+        client, families = server.client(), server.state.datasets.get("people").families
         refusals = [
             preview(client, predicates=many_columns(170)),  # tables too large
             preview(client, "prepare", predicates=many_columns(1)),  # too many cells to release
@@ -133,7 +133,7 @@ def test_t26_what_was_refused_is_not_kept(tmp_path: Path) -> None:
 
 def test_t26_a_refused_story_or_report_is_not_kept(tmp_path: Path) -> None:
     with running_server(config(tmp_path / "data")) as server:
-        client, families = server.client(), server.state.datasets.get("people")._families
+        client, families = server.client(), server.state.datasets.get("people").families
         answer = client.post(f"{AT}/query", json={"sql": SQL, "rho": 0.1}).json()["id"]
         weights = [{"group": [0], "weight": 1}, {"group": [1], "weight": -1}]
         body = {"answer": answer, "weights": weights}

@@ -416,9 +416,9 @@ def _predicate_list(texts: Sequence[str] | None, schema: Schema) -> list[Any] | 
     """`--predicates`: a kind with its columns, such as ranges:age, or a SQL condition."""
     if not texts:
         return None
-    from dpxplain.explanation.family_choice import read
+    from dpxplain.explanation.family_choice import parse_recipe
 
-    return [read(text, schema) for text in texts]
+    return [parse_recipe(text, schema) for text in texts]
 
 
 # -- Options and output of the curator ---------------------------------------------------------------------

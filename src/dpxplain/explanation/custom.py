@@ -324,7 +324,7 @@ def try_out(influence: CustomInfluence, groups: int, low: int, high: int) -> str
         less = _cells(group[1:], value[1:], matches[1:], groups)
         try:
             with np.errstate(all="ignore"):
-                problem = _compare(influence, more, less) or _compare(influence, less, more)
+                problem = _broken_rule(influence, more, less) or _broken_rule(influence, less, more)
         except Exception as failure:
             # The rows are made up, so the message can be passed on.
             problem = f"it fails on a small table ({type(failure).__name__}: {failure})"
@@ -333,7 +333,7 @@ def try_out(influence: CustomInfluence, groups: int, low: int, high: int) -> str
     return ""
 
 
-def _compare(influence: CustomInfluence, cells: QuestionCells, neighbour: QuestionCells) -> str:
+def _broken_rule(influence: CustomInfluence, cells: QuestionCells, neighbour: QuestionCells) -> str:
     """The first rule that the influence breaks on a table and a neighbouring one, or an empty text."""
     value, shape = influence.influence(cells), cells.active.shape
     bounds = [influence.bounds(cells, d) for d in range(_FURTHEST)]
@@ -407,7 +407,7 @@ def rank_envelopes(
     influence: CustomInfluence, cells: QuestionCells, chosen: list[int], size: int, reach: int
 ) -> list[Envelope]:
     """b(p, d) and B(p, d) of the chosen predicates, for every d below `reach`."""
-    idle, at = size - len(cells.active), _columns(cells, chosen)
+    idle, at = size - len(cells.active), _listed_columns(cells, chosen)
     lowest, highest = np.empty((2, reach, len(chosen)), dtype=np.int64)
     for d, (low, high) in enumerate(widening(influence, with_idle(cells), reach)):
         listed_low, listed_high = np.sort(low[:-1]), np.sort(high[:-1])
@@ -422,7 +422,7 @@ def influence_envelopes(
     influence: CustomInfluence, cells: QuestionCells, chosen: list[int], reach: int
 ) -> list[Envelope]:
     """Positions of the chosen influences among the thresholds: position r is the r-th gap, from 1."""
-    at, ends = _columns(cells, chosen), np.array(influence.thresholds, dtype=np.float64)
+    at, ends = _listed_columns(cells, chosen), np.array(influence.thresholds, dtype=np.float64)
     lowest, highest = np.empty((2, reach, len(chosen)), dtype=np.int64)
     for d, (low, high) in enumerate(widening(influence, _only(with_idle(cells), at), reach)):
         lowest[d] = 1 + np.searchsorted(ends, low, side="right")
@@ -436,7 +436,7 @@ def between(influence: CustomInfluence, positions: tuple[int, int]) -> tuple[flo
     return float(ends[positions[0] - 1]), float(ends[positions[1]])
 
 
-def _columns(cells: QuestionCells, chosen: list[int]) -> IntArray:
+def _listed_columns(cells: QuestionCells, chosen: list[int]) -> IntArray:
     """The column of each chosen predicate; idle ones have the last column."""
     at = np.searchsorted(cells.active, chosen)
     listed = np.append(cells.active, -1)[at] == chosen

@@ -69,7 +69,7 @@ class ReleasedCells:
         influence. Beyond `_MOST_COMPARED` the table ends with lines that are not folded.
         """
         compared, rest = np.split(order, [min(_CANDIDATES * k, _MOST_COMPARED)])
-        folded = itertools.islice(_Likeness(self, compared.tolist()).groups(), k)
+        folded = itertools.islice(_Distances(self, compared.tolist()).folds(), k)
         if len(compared) < _MOST_COMPARED:
             return dict(folded)
         plain = ((predicate, ()) for predicate in rest.tolist())
@@ -87,16 +87,13 @@ class ReleasedCells:
     @cached_property
     def _quantile(self) -> float:
         """The quantile at which all sums hold at once: the same noise decides which of them are compared."""
-        sums = sum(math.prod(size + 1 for size in _shape(part)) for part in self.family.parts)
+        shapes = [p.shape if isinstance(p, Conjunctions) else (p.size,) for p in self.family.parts]
+        sums = sum(math.prod(size + 1 for size in shape) for shape in shapes)
         return simultaneous_quantile(self.confidence, 2 * sums * sums)
 
 
-def _shape(part: object) -> tuple[int, ...]:
-    return part.shape if isinstance(part, Conjunctions) else (getattr(part, "size", 1),)
-
-
-class _Likeness:
-    """How many rows meet exactly one of two conditions, for some predicates and for their parts.
+class _Distances:
+    """How many rows meet exactly one of two conditions, for the candidates and for their simpler parts.
 
     That number is a distance, so its values for (a, s), (s, t) and (t, b) bound it for (a, b). Adding the
     same condition to both cannot make it larger. Within one part of the family it is a sum of cells.
@@ -104,14 +101,15 @@ class _Likeness:
 
     def __init__(self, cells: ReleasedCells, candidates: Sequence[int]) -> None:
         self._cells, self._family, self._candidates = cells, cells.family, list(candidates)
-        self._nodes: dict[Node, int] = {}
-        self._own: list[list[int]] = []  # the nodes of each candidate: itself, then its parts
-        self._kept: list[list[tuple[int, ...]]] = []
+        self._numbers: dict[Node, int] = {}
+        # For each candidate, the numbers of itself and of its simpler parts, and the conditions of each.
+        self._nodes_of: list[list[int]] = []
+        self._positions_of: list[list[tuple[int, ...]]] = []
         for predicate in self._candidates:
-            nodes = list(_nodes(self._family, predicate))
-            self._own.append([self._nodes.setdefault(node, len(self._nodes)) for node, _ in nodes])
-            self._kept.append([positions for _, positions in nodes])
-        size = len(self._nodes)
+            nodes, positions = zip(*_nodes(self._family, predicate), strict=True)
+            self._nodes_of.append([self._numbers.setdefault(node, len(self._numbers)) for node in nodes])
+            self._positions_of.append(list(positions))
+        size = len(self._numbers)
         self._rows, self._reach = np.zeros(size), np.full(size, np.inf)
         self._least = np.zeros((size, size))
         self._likely, self._most = np.full((size, size), np.inf), np.full((size, size), np.inf)
@@ -119,29 +117,29 @@ class _Likeness:
         np.fill_diagonal(self._most, 0.0)
         for number in range(len(self._family.parts)):
             self._measure(number)
-        self._close()
-        self._add_common_conditions()
-        self._close()
+        self._use_shortest_paths()
+        self._use_common_conditions()
+        self._use_shortest_paths()
 
-    def groups(self) -> Iterator[tuple[int, tuple[FoldedLine, ...]]]:
+    def folds(self) -> Iterator[tuple[int, tuple[FoldedLine, ...]]]:
         """Distinct predicates in the given order, each with the lines folded under it."""
 
         def same_as(first: int) -> BoolArray:
-            own = self._own[first][0]
-            return np.array([self._overlap(own, nodes[0]).is_same for nodes in self._own], dtype=bool)
+            own = self._nodes_of[first][0]
+            return np.array([self._overlap(own, nodes[0]).is_same for nodes in self._nodes_of], dtype=bool)
 
         for first, others in _folds(self._family, self._candidates, same_as):
             yield self._candidates[first], self._folded(first, others)
 
     def _folded(self, first: int, others: list[int]) -> tuple[FoldedLine, ...]:
         """The lines folded under one: parts of it that say nearly the same, then other candidates."""
-        line_cells, *parts = self._own[first]
+        own, *parts = self._nodes_of[first]
         simpler = [
             FoldedLine(self._candidates[first], positions, (overlap.low, overlap.high))
-            for node, positions in zip(parts, self._kept[first][1:], strict=True)
-            if (overlap := self._overlap(line_cells, node)).is_same
+            for node, positions in zip(parts, self._positions_of[first][1:], strict=True)
+            if (overlap := self._overlap(own, node)).is_same
         ]
-        overlaps = [(other, self._overlap(line_cells, self._own[other][0])) for other in others]
+        overlaps = [(other, self._overlap(own, self._nodes_of[other][0])) for other in others]
         return (
             *simpler,
             *(FoldedLine(self._candidates[other], None, (o.low, o.high)) for other, o in overlaps),
@@ -162,59 +160,61 @@ class _Likeness:
 
         Rows of a part's undeclared cell may meet a condition that is not about all of its columns.
         """
-        there = [
-            (position, mask, is_open)
-            for node, position in self._nodes.items()
-            for mask, is_open in _masks(self._family, number, node)
+        known = [
+            (node, mask, is_open)
+            for key, node in self._numbers.items()
+            for mask, is_open in _masks(self._family, number, key)
         ]
         last = np.zeros(self._family.parts[number].cells, dtype=bool)
         last[-1] = True
         undeclared = max(0.0, sum(self._cells.rows(number, last)))
-        for position, mask, is_open in there:
+        for node, mask, is_open in known:
             rows, reach = self._cells.rows(number, mask)
-            if (reach := reach + is_open * undeclared) < self._reach[position]:
-                self._rows[position], self._reach[position] = rows, reach
-        if there:
-            self._compare(number, there, undeclared)
+            if (reach := reach + is_open * undeclared) < self._reach[node]:
+                self._rows[node], self._reach[node] = rows, reach
+        if known:
+            self._compare(number, known, undeclared)
 
-    def _compare(self, number: int, there: list[tuple[int, BoolArray, bool]], undeclared: float) -> None:
+    def _compare(self, number: int, known: list[tuple[int, BoolArray, bool]], undeclared: float) -> None:
         """Bounds the rows that meet exactly one of two conditions, for all pairs at once.
 
         Their number is the number for both conditions added up, less twice the common rows.
         """
-        masks = np.array([mask for _, mask, _ in there], dtype=float)
+        masks = np.array([mask for _, mask, _ in known], dtype=float)
         counts, sizes = self._cells.counts[number], masks.sum(axis=1)
         totals = masks @ counts
         rows = totals[:, None] + totals - 2.0 * (masks * counts) @ masks.T
         cells = sizes[:, None] + sizes - 2.0 * masks @ masks.T
         reach = self._cells.reach(cells)
-        opened = np.array([is_open for _, _, is_open in there])
-        most = rows + reach + (opened[:, None] | opened) * undeclared
-        apart = ~np.eye(len(there), dtype=bool)
-        pairs = np.ix_(*2 * ([position for position, _, _ in there],))
+        is_open = np.array([is_open for _, _, is_open in known])
+        most = rows + reach + (is_open[:, None] | is_open) * undeclared
+        apart = ~np.eye(len(known), dtype=bool)
+        nodes = [node for node, _, _ in known]
+        pairs = np.ix_(nodes, nodes)
         self._least[pairs] = np.where(apart, np.maximum(self._least[pairs], rows - reach), 0.0)
         self._likely[pairs] = np.where(apart, np.minimum(self._likely[pairs], np.maximum(rows, 0.0)), 0.0)
         self._most[pairs] = np.where(apart, np.minimum(self._most[pairs], np.maximum(most, 0.0)), 0.0)
 
-    def _close(self) -> None:
-        """Replaces distances by shortest paths (Floyd and Warshall)."""
+    def _use_shortest_paths(self) -> None:
+        """Lowers distances to those of the shortest paths (Floyd and Warshall)."""
         for distances in (self._likely, self._most):
             for middle in stoppable_steps(range(len(distances))):
                 np.minimum(distances, distances[:, middle, None] + distances[None, middle], out=distances)
 
-    def _add_common_conditions(self) -> None:
+    def _use_common_conditions(self) -> None:
         """Lowers distances: (x and e) and (y and e) differ in no more rows than x and y."""
-        conjunctions = {n: node for node, n in self._nodes.items() if isinstance(node, frozenset)}
-        whole = [own[0] for own in self._own if own[0] in conjunctions]
+        conjunctions = {n: node for node, n in self._numbers.items() if isinstance(node, frozenset)}
+        whole = [nodes[0] for nodes in self._nodes_of if nodes[0] in conjunctions]
         for i, j in itertools.combinations(whole, 2):
             common = conjunctions[i] & conjunctions[j]
-            x, y = (self._nodes.get(conjunctions[n] - common) for n in (i, j))
+            x, y = (self._numbers.get(conjunctions[n] - common) for n in (i, j))
             if common and x is not None and y is not None:
                 for distances in (self._likely, self._most):
                     distances[i, j] = distances[j, i] = min(distances[i, j], distances[x, y])
 
 
 def _index(rows: float, apart: float) -> float:
+    """The Jaccard index of two conditions whose rows add up to `rows`, where `apart` rows meet only one."""
     rows, apart = max(0.0, float(rows)), max(0.0, float(apart))
     return 0.0 if apart >= rows else (rows - apart) / (rows + apart)
 

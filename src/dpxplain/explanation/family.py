@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 from functools import cache, reduce
 from operator import and_, or_
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,65 +39,13 @@ from dpxplain.model.release import BoolArray, IntArray
 from dpxplain.model.schema import Schema
 
 # -- Families ----------------------------------------------------------------------------------------------
+#
+# The columns of a part split the rows into cells: one per combination of declared values, and others for rows
+# with undeclared values. `Conjunctions` has one such cell, its last. `Listed` has one per combination of
+# codes, code 0 included, since a disjunction may hold where one of its columns is undeclared.
 
 _CODE = np.dtype(np.int32)
 PART_BYTES, CONDITION_BYTES = 600, 400  # of Python objects, identities included
-
-
-class Part(Protocol):
-    """Predicates over one set of columns, and which of them a cell satisfies."""
-
-    @property
-    def columns(self) -> tuple[str, ...]: ...
-
-    @property
-    def size(self) -> int:
-        """The number of predicates."""
-        ...
-
-    @property
-    def overlap(self) -> int:
-        """The most of the predicates that one row can satisfy."""
-        ...
-
-    def predicate(self, index: int) -> Predicate | FilterPredicate: ...
-
-    def satisfied(self, codes: list[IntArray]) -> tuple[IntArray, IntArray]:
-        """Pairs (row, predicate): which predicates the rows with these codes satisfy."""
-        ...
-
-    def sums(self, cells: IntArray) -> IntArray:
-        """Sums by (group, predicate) of the values of all cells; axes: groups, then codes, 0 included.
-
-        The work does not depend on the values.
-        """
-        ...
-
-    def partition(self, cells: IntArray) -> IntArray:
-        """The same values by group and cell, (groups, self.cells), in the order of `cell_of`."""
-        ...
-
-    def identity(self) -> object:
-        """Equal for equal parts; part of a request's identity."""
-        ...
-
-    @property
-    def bytes(self) -> int:
-        """Its size in memory once it is tabulated; computed without tabulating it."""
-        ...
-
-    @property
-    def cells(self) -> int:
-        """The number of cells into which the columns partition the rows, undeclared values included."""
-        ...
-
-    def cell_of(self, codes: list[IntArray]) -> IntArray:
-        """The cell of each row with these codes; the last cell holds rows with undeclared values."""
-        ...
-
-    def cells_of(self, index: int) -> list[int]:
-        """The cells whose rows satisfy a predicate."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -113,10 +61,12 @@ class Conjunctions:
 
     @property
     def size(self) -> int:
+        """The number of predicates."""
         return math.prod(self.shape)
 
     @property
     def overlap(self) -> int:
+        """The most of the predicates that one row can satisfy."""
         return 1
 
     def predicate(self, index: int) -> Predicate:
@@ -129,42 +79,55 @@ class Conjunctions:
         )
 
     def satisfied(self, codes: list[IntArray]) -> tuple[IntArray, IntArray]:
+        """Pairs (row, predicate): which predicates the rows with these codes satisfy."""
         declared = np.flatnonzero(np.logical_and.reduce([column > 0 for column in codes]))
         return declared, np.ravel_multi_index([column[declared] - 1 for column in codes], self.shape)
 
     def sums(self, cells: IntArray) -> IntArray:
+        """Sums by (group, predicate) of the values of all cells; axes: groups, then codes, 0 included.
+
+        The work does not depend on the values.
+        """
         declared = (slice(None), *(slice(1, None) for _ in self.columns))
         return cells[declared].reshape(len(cells), self.size)
 
     def partition(self, cells: IntArray) -> IntArray:
+        """The same values by group and cell, (groups, self.cells), in the order of `cell_of`."""
         declared = self.sums(cells)
         undeclared = cells.reshape(len(cells), -1).sum(axis=1) - declared.sum(axis=1)
         return np.hstack([declared, undeclared[:, None]])
 
     def identity(self) -> object:
+        """Equal for equal parts; part of a request's identity."""
         return ["conjunctions", list(self.columns)]
 
     @property
     def bytes(self) -> int:
+        """Its size in memory once it is tabulated; computed without tabulating it."""
         return PART_BYTES
 
     @property
     def cells(self) -> int:
+        """The number of cells."""
         return self.size + 1
 
     def cell_of(self, codes: list[IntArray]) -> IntArray:
+        """The cell of each row with these codes; the last cell has the rows with an undeclared value."""
         rows, index = self.satisfied(codes)
         cell: IntArray = np.full(len(codes[0]), self.size, dtype=np.int64)
         cell[rows] = index
         return cell
 
     def cells_of(self, index: int) -> list[int]:
+        """The cells whose rows satisfy a predicate."""
         return [index]
 
 
 @dataclass(frozen=True)
 class Listed:
     """Conditions on the same columns, each the set of declared cells where it holds.
+
+    Its methods are those of `Conjunctions`.
 
     >>> from dpxplain.model.query import Comparison
     >>> schema = Schema.load({"table": {"name": "t"}, "privacy": {"rho": 1},
@@ -255,7 +218,7 @@ class Listed:
 
     @property
     def bytes(self) -> int:
-        """Its size in memory; looks at one condition at a time, so that it needs little memory itself."""
+        # Looks at one condition at a time, so that this itself needs little memory.
         packed = self.comparisons // 8 + self.size
         tabulated = _CODE.itemsize * (self.cells + 1 + self._pairs)
         return PART_BYTES + CONDITION_BYTES * self.size + packed + tabulated
@@ -282,6 +245,9 @@ class Listed:
             predicates[ends[holds]] = number
             ends[holds] += 1
         return predicates
+
+
+Part = Conjunctions | Listed
 
 
 @dataclass(frozen=True)

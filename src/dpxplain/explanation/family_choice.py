@@ -87,21 +87,21 @@ RECIPES: dict[str, Callable[..., Recipe | Either]] = {
 }
 
 
-def written(recipe: Recipe | Either) -> str:
+def recipe_text(recipe: Recipe | Either) -> str:
     """The recipe as one text, for the command line or a JSON request.
 
-    >>> written(ranges("age", "pay")), written(differs())
+    >>> recipe_text(ranges("age", "pay")), recipe_text(differs())
     ('ranges:age,pay', 'differs')
     """
     return f"{recipe.name}:{','.join(recipe.columns)}" if recipe.columns else recipe.name
 
 
-def read(text: str, schema: Schema) -> str | Recipe | Either:
+def parse_recipe(text: str, schema: Schema) -> str | Recipe | Either:
     """The recipe that a text names; any other text is a SQL condition and is returned unchanged.
 
     >>> schema = Schema.load({"table": {"name": "t"}, "privacy": {"rho": 1},
     ...     "columns": {"age": {"edges": [0, 30, 60]}}})
-    >>> read("ranges:age", schema).columns, read("age > 30", schema)
+    >>> parse_recipe("ranges:age", schema).columns, parse_recipe("age > 30", schema)
     (('age',), 'age > 30')
     """
     name, _, listed = text.partition(":")
@@ -112,7 +112,7 @@ def read(text: str, schema: Schema) -> str | Recipe | Either:
 
 
 def python_code(text: str, schema: Schema) -> str:
-    """What Python code passes as a predicate: a recipe as the call that makes it, a SQL condition quoted.
+    """A predicate in Python code: a recipe as the call that makes it, a SQL condition quoted.
 
     >>> schema = Schema.load({"table": {"name": "t"}, "privacy": {"rho": 1},
     ...     "columns": {"age": {"edges": [0, 30, 60]}}})
@@ -122,7 +122,7 @@ def python_code(text: str, schema: Schema) -> str:
     dpx.differs()
     'age > 3'
     """
-    recipe = read(text, schema)
+    recipe = parse_recipe(text, schema)
     if isinstance(recipe, str):
         return repr(text)
     return f"dpx.{recipe.name}({', '.join(map(repr, recipe.columns))})"
@@ -257,7 +257,7 @@ class FamilyChoice:
         predicates = None
         if self.predicates is not None:
             listed = _as_items(self.predicates)
-            predicates = [item if isinstance(item, str) else written(item) for item in listed]
+            predicates = [item if isinstance(item, str) else recipe_text(item) for item in listed]
         return {
             "attributes": None if self.attributes is None else list(self.attributes),
             "conjuncts": self.conjuncts,
@@ -273,7 +273,7 @@ class FamilyChoice:
             body["attributes"],
             body["conjuncts"],
             body["exclude"],
-            None if predicates is None else tuple(read(text, schema) for text in predicates),
+            None if predicates is None else tuple(parse_recipe(text, schema) for text in predicates),
             body.get("nested", False),
         )
 
@@ -404,9 +404,9 @@ def _listed(
             _names("predicates", item.columns, schema, query, eligible)
             conditions = item.conditions(schema, eligible)
         for condition in conditions:
-            read = filter_columns(condition)
-            _names("predicates", sorted(read), schema, query, eligible)
-            columns = tuple(name for name in schema.columns if name in read)
+            used = filter_columns(condition)
+            _names("predicates", sorted(used), schema, query, eligible)
+            columns = tuple(name for name in schema.columns if name in used)
             by_columns.setdefault(columns, {})[condition] = None
             number += 1
             if number * CONDITION_BYTES > FAMILY_BYTES:

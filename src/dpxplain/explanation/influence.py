@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpxplain.explanation.family import Part, PredicateFamily
 from dpxplain.model.groups import MOST_CELLS, AnyGrouped, Block, DenseGrouped, Grouped, Groups, cell_count
-from dpxplain.model.query import AggregateKind
+from dpxplain.model.query import AggregateKind, Subsets
 from dpxplain.model.release import FloatArray, IntArray
 from dpxplain.privacy.sensitivity import SCORE_GRID
 
@@ -50,12 +50,12 @@ class Cells:
     total: IntArray
 
 
-def group_index(grouped: AnyGrouped, group_by: tuple[str, ...], shape: tuple[int, ...]) -> IntArray:
+def group_index(grouped: AnyGrouped, groups: Groups) -> IntArray:
     """Position of each row's group among the declared ones, -1 for rows outside the declared domain."""
     rows = len(grouped.count)
     index: IntArray = np.zeros(rows, dtype=np.int64)
     inside = np.ones(rows, dtype=bool)
-    for name, size in zip(group_by, shape, strict=True):
+    for name, size in zip(groups.columns, groups.shape, strict=True):
         codes = grouped.codes[name]
         index = index * size + (codes - 1)
         inside &= codes > 0
@@ -63,51 +63,42 @@ def group_index(grouped: AnyGrouped, group_by: tuple[str, ...], shape: tuple[int
     return index
 
 
-def totals(grouped: AnyGrouped, group_by: tuple[str, ...], shape: tuple[int, ...]) -> Totals:
+def totals(grouped: AnyGrouped, groups: Groups) -> Totals:
     """Dense totals of all declared groups, empty ones included."""
-    groups = group_index(grouped, group_by, shape)
-    inside = groups >= 0
-    size = math.prod(shape)
-    count, total = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
-    count[groups[inside]] = grouped.count[inside]
-    total[groups[inside]] = grouped.total[inside]
+    group = group_index(grouped, groups)
+    inside = group >= 0
+    count, total = np.zeros((2, groups.size), dtype=np.int64)
+    count[group[inside]] = grouped.count[inside]
+    total[group[inside]] = grouped.total[inside]
     return Totals(count, total)
 
 
-def histogram(
-    grouped: AnyGrouped, group_by: tuple[str, ...], shape: tuple[int, ...], name: str, bins: int
-) -> IntArray:
+def histogram(grouped: AnyGrouped, groups: Groups, name: str, bins: int) -> IntArray:
     """Rows of every (group, bin), in that order; `name` is the column of the bins' codes."""
-    groups, codes = group_index(grouped, group_by, shape), grouped.codes[name]
-    inside = (groups >= 0) & (codes > 0) & (codes <= bins)
-    dense = np.zeros(math.prod(shape) * bins, dtype=np.int64)
-    np.add.at(dense, groups[inside] * bins + codes[inside] - 1, grouped.count[inside])
+    group, codes = group_index(grouped, groups), grouped.codes[name]
+    inside = (group >= 0) & (codes > 0) & (codes <= bins)
+    dense = np.zeros(groups.size * bins, dtype=np.int64)
+    np.add.at(dense, group[inside] * bins + codes[inside] - 1, grouped.count[inside])
     return dense
 
 
-def cells(
-    grouped: AnyGrouped,
-    group_by: tuple[str, ...],
-    shape: tuple[int, ...],
-    family: PredicateFamily,
-    blocks: tuple[tuple[str, ...], ...],
-) -> Cells:
+def cells(grouped: AnyGrouped, groups: Groups, family: PredicateFamily, blocks: Subsets) -> Cells:
     """Rows and sums of every non-empty (group, predicate).
 
     Each part of the family is summed from the smallest block, a subset of the grouped pass, that contains
     its columns.
     """
-    groups = group_index(grouped, group_by, shape)
-    rows_of = _rows_of_blocks(grouped, (groups >= 0) & (grouped.count > 0), len(blocks))
+    group_of = group_index(grouped, groups)
+    rows_of = _rows_of_blocks(grouped, (group_of >= 0) & (grouped.count > 0), len(blocks))
     columns: list[tuple[IntArray, ...]] = []
     for part, holders, offset in zip(family.parts, _holders(family, blocks), family.offsets, strict=False):
         rows = min((rows_of[number] for number in holders), key=len)
         matching, predicate = part.satisfied([grouped.codes[name][rows] for name in part.columns])
         rows = rows[matching]
         index, *sums = _summed(
-            groups[rows] * part.size + predicate,
+            group_of[rows] * part.size + predicate,
             (grouped.count[rows], grouped.total[rows]),
-            math.prod(shape) * part.size,
+            groups.size * part.size,
         )
         group, predicate = np.divmod(index, part.size)
         columns.append((group, offset + predicate, *sums))
@@ -140,7 +131,7 @@ def _rows_of_blocks(grouped: AnyGrouped, is_wanted: NDArray[np.bool_], blocks: i
     return [rows[is_wanted[rows]] for rows in np.split(order, ends)]
 
 
-def _holders(family: PredicateFamily, blocks: tuple[tuple[str, ...], ...]) -> list[list[int]]:
+def _holders(family: PredicateFamily, blocks: Subsets) -> list[list[int]]:
     """The blocks that contain all columns of a part, for every part."""
     sets = [frozenset(block) for block in blocks]
     return [
@@ -149,28 +140,21 @@ def _holders(family: PredicateFamily, blocks: tuple[tuple[str, ...], ...]) -> li
     ]
 
 
-def marginals(
-    grouped: AnyGrouped,
-    group_by: tuple[str, ...],
-    shape: tuple[int, ...],
-    family: PredicateFamily,
-    blocks: tuple[tuple[str, ...], ...],
-) -> Totals:
+def marginals(grouped: AnyGrouped, groups: Groups, family: PredicateFamily, blocks: Subsets) -> Totals:
     """Rows and sums of every cell of the family's columns: one entry per (part, group, cell), in that order.
 
     `prepare` releases them. A part's cells partition each group, rows with undeclared values included, so
     one row lies in exactly one cell per part, whatever the predicates are.
     """
-    groups = group_index(grouped, group_by, shape)
-    number = math.prod(shape)
+    group = group_index(grouped, groups)
     counts: list[IntArray] = []
     totals: list[IntArray] = []
-    rows_of = _rows_of_blocks(grouped, groups >= 0, len(blocks))
+    rows_of = _rows_of_blocks(grouped, group >= 0, len(blocks))
     for part, holders in zip(family.parts, _holders(family, blocks), strict=True):
         rows = min((rows_of[block] for block in holders), key=len)
-        cell = groups[rows] * part.cells + part.cell_of([grouped.codes[name][rows] for name in part.columns])
+        cell = group[rows] * part.cells + part.cell_of([grouped.codes[name][rows] for name in part.columns])
         for sums, values in ((counts, grouped.count), (totals, grouped.total)):
-            dense = np.zeros(number * part.cells, dtype=np.int64)
+            dense = np.zeros(groups.size * part.cells, dtype=np.int64)
             np.add.at(dense, cell, values[rows])
             sums.append(dense)
     return Totals(np.concatenate(counts), np.concatenate(totals))
@@ -181,10 +165,8 @@ _GROWTH = 24  # how many times larger than the largest narrow subset a wider one
 _CACHED = 16_384  # as long as its cells fit a processor's cache
 _MOST_SUBSETS = 5000  # beyond, finding a cover could take longer than the group-bys it saves
 
-Subset = tuple[str, ...]
 
-
-def cover(subsets: tuple[Subset, ...], sizes: Mapping[str, int]) -> tuple[Subset, ...]:
+def cover(subsets: Subsets, sizes: Mapping[str, int]) -> Subsets:
     """Wider subsets such that each given subset is contained in one of them; depends on domain sizes only.
 
     >>> cover((("a",), ("b",), ("c",)), {"a": 10, "b": 20, "c": 1000})
@@ -194,7 +176,7 @@ def cover(subsets: tuple[Subset, ...], sizes: Mapping[str, int]) -> tuple[Subset
 
 
 @lru_cache(maxsize=64)
-def _cover(subsets: tuple[Subset, ...], sizes: tuple[tuple[str, int], ...]) -> tuple[Subset, ...]:
+def _cover(subsets: Subsets, sizes: tuple[tuple[str, int], ...]) -> Subsets:
     size = dict(sizes)
     names = list(dict.fromkeys(name for subset in subsets for name in subset))
     if len(names) > 62 or len(subsets) > _MOST_SUBSETS:  # subsets are bit masks below
@@ -206,7 +188,7 @@ def _cover(subsets: tuple[Subset, ...], sizes: tuple[tuple[str, int], ...]) -> t
     # The largest first: they can be widened the least.
     order = sorted(range(len(subsets)), key=lambda i: -cells[i])
     waiting = np.array([sum(bit[name] for name in subsets[i]) for i in order], dtype=np.int64)
-    blocks: list[Subset] = []
+    blocks: list[tuple[str, ...]] = []
     while len(waiting):
         mask = int(waiting[0])
         block = [name for name in names if mask & bit[name]]
@@ -237,7 +219,6 @@ def _cover(subsets: tuple[Subset, ...], sizes: tuple[tuple[str, int], ...]) -> t
 # how many are (docs/timing.md). If there are too many declared cells for that, `cells` works on the occupied
 # ones.
 
-Blocks = tuple[tuple[str, ...], ...]
 BYTES_PER_CELL = 16  # a count and a sum
 LARGEST_PASS = BYTES_PER_CELL * MOST_CELLS
 
@@ -250,7 +231,7 @@ class DenseCells:
     blocks: tuple[Block, ...]
 
     @classmethod
-    def of(cls, grouped: AnyGrouped, groups: Groups, family: PredicateFamily, blocks: Blocks) -> DenseCells:
+    def of(cls, grouped: AnyGrouped, groups: Groups, family: PredicateFamily, blocks: Subsets) -> DenseCells:
         sizes = _code_numbers(groups, family)
         if isinstance(grouped, Grouped):
             grouped = _laid_out(grouped, groups.columns, blocks, sizes)
@@ -296,13 +277,13 @@ class DenseCells:
         return Totals(np.concatenate(counts), np.concatenate(sums))
 
 
-def is_dense(groups: Groups, family: PredicateFamily, blocks: Blocks) -> bool:
+def is_dense(groups: Groups, family: PredicateFamily, blocks: Subsets) -> bool:
     """Whether all cells that could be occupied fit in memory; depends on declared sizes only."""
     sizes = _code_numbers(groups, family)
     return cell_count(groups.columns, blocks, sizes) <= MOST_CELLS and family.size <= MOST_CELLS
 
 
-def pass_bytes(groups: Groups, family: PredicateFamily, blocks: Blocks) -> int:
+def pass_bytes(groups: Groups, family: PredicateFamily, blocks: Subsets) -> int:
     """The memory charged for a pass, from declared sizes, so that caching reveals no occupied cells."""
     cells = cell_count(groups.columns, blocks, _code_numbers(groups, family))
     return BYTES_PER_CELL * min(cells, MOST_CELLS)
@@ -314,7 +295,7 @@ def _code_numbers(groups: Groups, family: PredicateFamily) -> dict[str, int]:
 
 
 def _laid_out(
-    grouped: Grouped, group_by: tuple[str, ...], blocks: Blocks, sizes: Mapping[str, int]
+    grouped: Grouped, group_by: tuple[str, ...], blocks: Subsets, sizes: Mapping[str, int]
 ) -> DenseGrouped:
     """The occupied cells, each at its position in dense arrays."""
     laid_out = []
@@ -377,7 +358,7 @@ class QuestionCells:
     predicate_total: IntArray
 
 
-def of_question(totals: Totals, cells: Cells, groups: tuple[int, ...]) -> QuestionCells:
+def question_cells(totals: Totals, cells: Cells, groups: tuple[int, ...]) -> QuestionCells:
     """Select the question's groups and lay the cells of their active predicates out densely."""
     in_question = np.isin(cells.group, groups)
     active, position = np.unique(cells.predicate[in_question], return_inverse=True)

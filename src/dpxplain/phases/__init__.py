@@ -1,1 +1,1 @@
-"""The three phases. Each file reads top-down: plan, reserve, measure, release."""
+"""The three phases: measure an answer, assess a question about it, explain the gap."""

@@ -67,7 +67,7 @@ class Readout:
 
 @dataclass(frozen=True)
 class ExpectedNoise:
-    """How noisy an aggregate will be: σ of its count, its sum and its squares, in the unit of the column."""
+    """The σ of an aggregate's count, sum and squares, in the unit of the column."""
 
     query: Query
     count_scale: float | None
@@ -111,10 +111,10 @@ class SharedMeasurement:
             return RhoShares(0.0, (), (), ())
         columns = tuple(
             AskedColumn(
-                "count" in self._kinds[name],
-                self._offsets(name),
-                self._is_direct(name),
-                bool(self._kinds[name] & {*VARIANCES}),
+                is_counted="count" in self._kinds[name],
+                offsets=self._offsets(name),
+                is_direct=self._is_direct(name),
+                is_squared=not self._kinds[name].isdisjoint(VARIANCES),
             )
             for name in self._columns
         )
@@ -160,12 +160,12 @@ class SharedMeasurement:
 
     def _block(self, column: str, count_share: float, sum_share: float, square_share: float) -> MeasuredBlock:
         if not sum_share:
-            return values_block(column, count_share, nulls=self._counts_rows)
+            return values_block(column, count_share, counts_nulls=self._counts_rows)
         grid = self.schema.column(column).grid
         if self._is_direct(column):
             return total_block(column, grid.low, grid.high, grid.unit, sum_share)
         centred = centred_block(
-            column, grid.low, grid.high, grid.unit, count_share, sum_share, nulls=self._counts_rows
+            column, grid.low, grid.high, grid.unit, count_share, sum_share, counts_nulls=self._counts_rows
         )
         if not square_share:
             return centred
@@ -223,8 +223,7 @@ class SharedMeasurement:
             if query.aggregate.kind == "persons":
                 counted = dataset.totals(query).map(lambda t: t.count)
                 parts[f"persons {self.schema.privacy.unit}"] = counted
-        for query in self.queries:
-            if query.aggregate.kind == "quantile":
+            elif query.aggregate.kind == "quantile":
                 column = str(query.aggregate.column)
                 name, aggregate, edges = self._bins(column)
                 binned = replace(query, aggregate=aggregate)
@@ -376,7 +375,7 @@ def _deviation(weights: Weights, scales: Mapping[str, float]) -> float:
 
 
 class _MeasurementPlan(ABC):
-    """What the plans of one and of several aggregates have in common."""
+    """The common part of the plans of one aggregate and of several."""
 
     rho: float
 
@@ -398,7 +397,7 @@ class _MeasurementPlan(ABC):
 
 @dataclass(frozen=True)
 class QueryPlan(_MeasurementPlan):
-    """What an answer will cost and how noisy it will be, from public quantities only."""
+    """The cost and noise of an answer, from public quantities only."""
 
     query: Query
     rho: float
@@ -426,7 +425,7 @@ class QueryPlan(_MeasurementPlan):
 
 @dataclass(frozen=True)
 class QueriesPlan(_MeasurementPlan):
-    """What several aggregates of one SELECT cost together, and how noisy each will be (docs/adr/0016)."""
+    """The cost and noise of several aggregates of one SELECT together (docs/adr/0016)."""
 
     queries: tuple[Query, ...]  # in canonical order
     rho: float

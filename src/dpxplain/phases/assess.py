@@ -51,7 +51,7 @@ from dpxplain.privacy.population_intervals import (
 
 @dataclass(frozen=True)
 class Assessment:
-    """What the released answer says about a question."""
+    """A question's number by the released answer, its interval and the verdict on it."""
 
     estimate: float
     interval: Interval
@@ -74,19 +74,19 @@ def group_estimates(
         scales = spread / np.maximum(means.noisy_count, 1.0)
         intervals = mean_intervals(means, confidence)
         return list(zip(estimates.tolist(), intervals, scales.tolist(), strict=True))
-    z = two_sided_quantile(confidence)
     if isinstance(query.aggregate, Quantile):
-        ends = quantiles(noisy_histogram(release), query.aggregate.level, confidence)
+        estimated = quantiles(noisy_histogram(release), query.aggregate.level, confidence)
     elif query.aggregate.kind in VARIANCES:
-        ends = variances(noisy_moments(release, query, schema), query.aggregate.kind, confidence)
-    if not query.aggregate.has_influence and query.aggregate.kind != "persons":
-        return [
-            (value, (low, high), (high - low) / (2 * z))
-            for value, low, high in zip(*(part.tolist() for part in ends), strict=True)
-        ]
-    values, scale = _plain_values(release)
-    intervals = gaussian_intervals(values, scale, confidence)
-    return [(value, ends, scale) for value, ends in zip(values, intervals, strict=True)]
+        estimated = variances(noisy_moments(release, query, schema), query.aggregate.kind, confidence)
+    else:
+        values, scale = _plain_values(release)
+        intervals = gaussian_intervals(values, scale, confidence)
+        return [(value, interval, scale) for value, interval in zip(values, intervals, strict=True)]
+    z = two_sided_quantile(confidence)
+    return [
+        (value, (low, high), (high - low) / (2 * z))
+        for value, low, high in zip(*(part.tolist() for part in estimated), strict=True)
+    ]
 
 
 def assess(
@@ -186,7 +186,7 @@ def assess_ratio(ratio: Ratio, estimates: Sequence[float], weigh: Weigh, limits:
     value = min(max(above / below, low), high) if below else min(max(0.0, low), high)
     sign = divisor_sign(ratio, weigh)
     if sign:
-        ends = _ends(ratio, value, weigh, sign)
+        ends = _fieller_interval(ratio, value, weigh, sign)
         low, high = min(max(ends[0], low), value), max(min(ends[1], high), value)
     return Assessment(value, (low, high), judge((low, high), ratio.at_least))
 
@@ -220,12 +220,15 @@ def linear_question(ratio: Ratio, value: float, sign: int) -> Contrast:
     )
 
 
-def _ends(ratio: Ratio, value: float, weigh: Weigh, sign: int) -> Interval:
+def _fieller_interval(ratio: Ratio, value: float, weigh: Weigh, sign: int) -> Interval:
+    """All r around `value` for which the interval of A − r·B contains 0."""
+
     def is_above(r: float) -> bool:
         """Whether the true ratio surely lies above r."""
         return weigh([sign * weight for weight in ratio.weights(r)])[0] > 0.0
 
     def is_below(r: float) -> bool:
+        """Whether it surely lies below r."""
         return weigh([sign * weight for weight in ratio.weights(r)])[1] < 0.0
 
     return _edge(value, -1.0, is_above), _edge(value, 1.0, is_below)

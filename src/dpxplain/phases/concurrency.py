@@ -113,7 +113,7 @@ class TimeLimited(Generic[T]):
 
 
 @dataclass(frozen=True)
-class _Sized:
+class _Cached:
     value: Any
     bytes: int
     holder: str
@@ -134,9 +134,9 @@ class SizedMemo:
 
     def __init__(self, together: int, each: int) -> None:
         self._together, self._each = together, each
-        self._results: dict[Hashable, _Sized] = {}  # oldest first
-        self._held: dict[str, dict[Hashable, None]] = {}  # the keys of each holder, oldest first
-        self._bytes: Counter[str] = Counter()  # by holder
+        self._results: dict[Hashable, _Cached] = {}  # oldest first
+        self._keys_of: dict[str, dict[Hashable, None]] = {}  # by holder, oldest first
+        self._bytes_of: Counter[str] = Counter()
         self._locks = KeyedLocks()
         self._mutex = threading.Lock()
         self.bytes = 0
@@ -152,12 +152,12 @@ class SizedMemo:
                 value: T = cached.value
                 return value
             computed = compute()
-            result = _Sized(computed, size(computed), holder)
+            result = _Cached(computed, size(computed), holder)
             if result.bytes <= min(self._each, self._together):
                 with self._mutex:
                     self._add(key, result)
-                    while self._bytes[holder] > self._each:
-                        self._drop(next(iter(self._held[holder])))
+                    while self._bytes_of[holder] > self._each:
+                        self._drop(next(iter(self._keys_of[holder])))
                     while self.bytes > self._together:
                         self._drop(next(iter(self._results)))
             return computed
@@ -166,25 +166,25 @@ class SizedMemo:
     def keep_if_accepted(self, holder: str) -> Iterator[None]:
         """Drops what the block added to the holder's results if the block raises."""
         with self._mutex:
-            before = set(self._held.get(holder, ()))
+            before = set(self._keys_of.get(holder, ()))
         try:
             yield
         except BaseException:
             with self._mutex:
-                for key in set(self._held.get(holder, ())) - before:
+                for key in set(self._keys_of.get(holder, ())) - before:
                     self._drop(key)
             raise
 
-    def _add(self, key: Hashable, result: _Sized) -> None:
+    def _add(self, key: Hashable, result: _Cached) -> None:
         self._results[key] = result
-        self._held.setdefault(result.holder, {})[key] = None
-        self._bytes[result.holder] += result.bytes
+        self._keys_of.setdefault(result.holder, {})[key] = None
+        self._bytes_of[result.holder] += result.bytes
         self.bytes += result.bytes
 
     def _drop(self, key: Hashable) -> None:
         result = self._results.pop(key)
         self.bytes -= result.bytes
-        self._bytes[result.holder] -= result.bytes
-        del self._held[result.holder][key]
-        if not self._held[result.holder]:
-            del self._held[result.holder], self._bytes[result.holder]
+        self._bytes_of[result.holder] -= result.bytes
+        del self._keys_of[result.holder][key]
+        if not self._keys_of[result.holder]:
+            del self._keys_of[result.holder], self._bytes_of[result.holder]

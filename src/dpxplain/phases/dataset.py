@@ -1,7 +1,7 @@
 """An open data set: its declared schema, engine, ledger and source of noise; and the one way to a release.
 
-Grouped passes are kept in memory, wrapped, up to `KEPT_PASSES`, so that a second question on the same query
-does not scan the data again. They are never written anywhere.
+The true counts of grouped passes are kept in memory, as `Confidential` and up to `KEPT_PASSES`. So a second
+question on the same query does not scan the data again. They are never written anywhere.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from dpxplain.explanation.influence import (
     histogram,
     is_dense,
     marginals,
-    of_question,
     pass_bytes,
+    question_cells,
     totals,
 )
 from dpxplain.ledger.protocol import DataVersion, DataVersions, Ledger, LedgerView, damage_explained
@@ -93,7 +93,7 @@ def silent(_stage: str) -> None:
 
 
 class ReleasePlan(Protocol[R_co]):
-    """What one release will measure and cost, from public quantities only."""
+    """The measurement and cost of one release, from public quantities only."""
 
     @property
     def schema(self) -> Schema:
@@ -102,7 +102,7 @@ class ReleasePlan(Protocol[R_co]):
 
     @property
     def spends(self) -> tuple[Spend, ...]:
-        """What it costs, by mechanism."""
+        """Its costs, by mechanism."""
         ...
 
     def key(self, dataset: OpenDataset) -> str:
@@ -110,7 +110,7 @@ class ReleasePlan(Protocol[R_co]):
         ...
 
     def charge(self, dataset: OpenDataset, request: Request) -> Charge:
-        """What the ledger reserves before anything is measured."""
+        """The charge that the ledger reserves before anything is measured."""
         ...
 
     @property
@@ -149,15 +149,15 @@ class Releaser(Protocol):
 
 
 class Lookup(Generic[F]):
-    """A stored release, read from the ledger until it is found.
+    """A stored release, looked up in the ledger until there is one.
 
-    A release never changes, so what was found is kept, and only the data are checked again. What was not
-    found is looked up again, because somebody may have stored it meanwhile.
+    A release never changes, so it is kept, and only the data are checked again. A release that is missing is
+    looked up again, because somebody may have stored it meanwhile.
     """
 
     def __init__(self, dataset: OpenDataset, find: Callable[[], F | None]) -> None:
         self.found: F | None = None
-        """What was found so far, without looking again."""
+        """The release, if an earlier look-up found it."""
         self._dataset = dataset
         self._find = find
 
@@ -172,6 +172,8 @@ class Lookup(Generic[F]):
 
 @dataclass
 class OpenDataset:
+    """A data set whose releases can be found and, where its data are at hand, measured."""
+
     schema: Schema
     engine: Engine | None  # of its own table; None where only releases can be read
     ledger: LedgerView
@@ -186,10 +188,10 @@ class OpenDataset:
     quality_readings: dict[tuple[str, ...], Any] | None = None  # by joined tables; None: read each time
     # Shared by everybody who works on the same data set at the same time.
     rehearsed: LatestKeys = field(default_factory=lambda: LatestKeys(KEPT_REHEARSALS))  # kinds of requests
-    _passes: SizedMemo = field(default_factory=lambda: SizedMemo(KEPT_PASSES, KEPT_PASSES))
-    _families: SizedMemo = field(default_factory=lambda: SizedMemo(KEPT_FAMILIES, FAMILY_BYTES))
-    _joined: dict[tuple[str, ...], Schema] = field(default_factory=dict)
-    _declared: str = ""  # a hash of the declarations, once it is needed
+    passes: SizedMemo = field(default_factory=lambda: SizedMemo(KEPT_PASSES, KEPT_PASSES))
+    families: SizedMemo = field(default_factory=lambda: SizedMemo(KEPT_FAMILIES, FAMILY_BYTES))
+    joined_schemas: dict[tuple[str, ...], Schema] = field(default_factory=dict)
+    declaration_hashes: dict[tuple[str, ...], str] = field(default_factory=dict)  # by joined tables
     fingerprint: str = ""  # of the declarations as they were when the data set was opened
 
     def __post_init__(self) -> None:
@@ -219,10 +221,10 @@ class OpenDataset:
         if self.schema.joined:
             raise InternalError("Joined tables cannot be joined again.")
         # One object for all callers, because plans are compared by the identity of their schema.
-        schema = self._joined.get(chosen)
-        schema = schema or self._joined.setdefault(chosen, joined_schema(self.schema, chosen))
+        schema = self.joined_schemas.get(chosen)
+        schema = schema or self.joined_schemas.setdefault(chosen, joined_schema(self.schema, chosen))
         joined = copy.copy(self)
-        joined.schema, joined._declared, joined.fingerprint = schema, "", schema.fingerprint()
+        joined.schema, joined.fingerprint = schema, schema.fingerprint()
         return joined
 
     def find(self, plan: ReleasePlan[R], key: str | None = None) -> Released[R] | None:
@@ -257,8 +259,7 @@ class OpenDataset:
         """This data set without its rows, with fixed numbers in place of noise. Nothing of it is stored."""
         rehearsal = copy.copy(self)
         rehearsal.is_rehearsal, rehearsal.noise, rehearsal.releaser = True, RehearsalNoise(), releaser
-        rehearsal.progress = silent
-        rehearsal._passes = SizedMemo(KEPT_PASSES, KEPT_PASSES)
+        rehearsal.progress, rehearsal.passes = silent, SizedMemo(KEPT_PASSES, KEPT_PASSES)
         return rehearsal
 
     def check_declarations(self, plan: ReleasePlan[Release]) -> None:
@@ -281,7 +282,7 @@ class OpenDataset:
     def family(self, query: Query, choice: FamilyChoice) -> PredicateFamily:
         """The predicates of a choice, from declarations only; cached, because large families take a while."""
         checked = check_choice(choice, self.schema, query)
-        return self._families.get(
+        return self.families.get(
             (*self.schema.joined, query.group_by, query.aggregate.column, checked),
             lambda: chosen_family(checked, self.schema, query, parse_condition),
             lambda family: family.bytes,
@@ -290,17 +291,16 @@ class OpenDataset:
 
     def keep_families_if_accepted(self, caller: str) -> AbstractContextManager[None]:
         """Context manager: drops cached families if the request is refused."""
-        return self._families.keep_if_accepted(caller)
+        return self.families.keep_if_accepted(caller)
 
     def totals(self, query: Query) -> Confidential[Totals]:
         """Rows and sums of every declared group."""
         groups = Groups.of(query, self.schema)
 
         def scan() -> Confidential[Totals]:
-            grouped = self._grouped(query, ((),))
-            return grouped.map(lambda scanned: totals(scanned, groups.columns, groups.shape))
+            return self._grouped(query, ((),)).map(lambda scanned: totals(scanned, groups))
 
-        return self._passes.get(
+        return self.passes.get(
             self._pass_key("totals", query), scan, lambda _: _PASS_BYTES + BYTES_PER_CELL * groups.size
         )
 
@@ -308,7 +308,7 @@ class OpenDataset:
         """Rows of every (group, bin), with the bins of a declared column or of a `Histogram` query."""
         groups = Groups.of(query, self.schema)
         grouped = self._grouped(query, ((),) if name == BIN else ((name,),))
-        return grouped.map(lambda scanned: histogram(scanned, groups.columns, groups.shape, name, bins))
+        return grouped.map(lambda scanned: histogram(scanned, groups, name, bins))
 
     def question_cells(
         self, query: Query, family: PredicateFamily, groups: tuple[int, ...]
@@ -320,7 +320,7 @@ class OpenDataset:
             totals, counted = pair
             if isinstance(counted, DenseCells):
                 return counted.question(totals, groups)
-            return of_question(totals, counted, groups)
+            return question_cells(totals, counted, groups)
 
         return both.map(of_groups)
 
@@ -332,9 +332,9 @@ class OpenDataset:
         def arranged(scanned: AnyGrouped) -> Cells | DenseCells:
             if is_dense(groups, family, blocks):
                 return DenseCells.of(scanned, groups, family, blocks)
-            return cells(scanned, groups.columns, groups.shape, family, blocks)
+            return cells(scanned, groups, family, blocks)
 
-        return self._passes.get(
+        return self.passes.get(
             self._pass_key("cells", query, family.key),
             lambda: self._grouped(query, blocks).map(arranged),
             lambda _: _PASS_BYTES + pass_bytes(groups, family, blocks),
@@ -346,7 +346,7 @@ class OpenDataset:
         grouped = self._grouped(query, blocks)
         if is_dense(groups, family, blocks):
             return grouped.map(lambda scanned: DenseCells.of(scanned, groups, family, blocks).marginals())
-        return grouped.map(lambda scanned: marginals(scanned, groups.columns, groups.shape, family, blocks))
+        return grouped.map(lambda scanned: marginals(scanned, groups, family, blocks))
 
     def fit(self, asked: FitQuestion) -> Confidential[FitCounts]:
         """Where the rows lie in each partition; asked once, so not kept."""
@@ -366,31 +366,42 @@ class OpenDataset:
         A declared column's `description` is part of it, unlike its `label`, although it changes no number: a
         request is charged again when a description changes. To leave it out now would change every key.
         """
-        if not self._declared:
-            # Left out if unused, as every key should be that is added to the schema: then what was released
-            # before is still found.
-            optional = ("center", "expression", "groups", "time_zone", "lookup", "joined", "verbatim")
-            unused: dict[str, Any] = {
-                name: {"label", "unit", "value_labels"}  # words for people, which change no number
-                | {key for key in optional if getattr(column, key) is None}
-                for name, column in self.schema.columns.items()
-            } | dict.fromkeys(self.schema.discovered, True)  # as they are discovered once for each version
-            left_out: dict[str, Any] = {
-                "privacy": {"rho", "delta", "noise", "default_rho"},
-                "table": {"source", "cache", "storage"},
-                "columns": unused,
-                "unknown": {name: {"label", "description"} for name in self.schema.unknown} or True,
-                "tables": True,  # what matters is in the lookups of the columns
-                "private": {
-                    name: {"source", "columns"} if name in self.schema.joined else True
-                    for name in self.schema.private
-                },
-            } | ({} if self.schema.joined else {"private": True, "joined": True})
-            declared = json.dumps(self.schema.model_dump(mode="json", exclude=left_out), sort_keys=True)
-            self._declared = hashlib.sha256(declared.encode()).hexdigest()
-        seed = getattr(self.noise, "seed", None)  # a seeded experiment never answers a private request
-        text = json.dumps([self._declared, seed, *map(identity, parts)], sort_keys=True)
+        joined = tuple(self.schema.joined)
+        if joined not in self.declaration_hashes:
+            self.declaration_hashes[joined] = self._declarations_hash()
+        hashed = self.declaration_hashes[joined]
+        text = json.dumps([hashed, self.seed, *map(identity, parts)], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def _declarations_hash(self) -> str:
+        """A hash of the declarations that change what is released."""
+        # Left out if unused, as every key should be that is added to the schema: then what was released
+        # before is still found.
+        optional = ("center", "expression", "groups", "time_zone", "lookup", "joined", "verbatim")
+        unused: dict[str, Any] = {
+            name: {"label", "unit", "value_labels"}  # words for people, which change no number
+            | {key for key in optional if getattr(column, key) is None}
+            for name, column in self.schema.columns.items()
+        } | dict.fromkeys(self.schema.discovered, True)  # as they are discovered once for each version
+        left_out: dict[str, Any] = {
+            "privacy": {"rho", "delta", "noise", "default_rho"},
+            "table": {"source", "cache", "storage"},
+            "columns": unused,
+            "unknown": {name: {"label", "description"} for name in self.schema.unknown} or True,
+            "tables": True,  # what matters is in the lookups of the columns
+            "private": {
+                name: {"source", "columns"} if name in self.schema.joined else True
+                for name in self.schema.private
+            },
+        } | ({} if self.schema.joined else {"private": True, "joined": True})
+        declared = json.dumps(self.schema.model_dump(mode="json", exclude=left_out), sort_keys=True)
+        return hashlib.sha256(declared.encode()).hexdigest()
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of repeatable noise, so that such an experiment never answers a private request."""
+        seed: int | None = getattr(self.noise, "seed", None)
+        return seed
 
     def close(self) -> None:
         if self.engine is not None:
@@ -621,7 +632,7 @@ class VersionCheck:
         return self._source.is_replaced(self._fits)
 
     def present_state(self) -> str | None:
-        """What the source's files are like now; None if they are missing or still being written."""
+        """The present state of the source's files; None if they are missing or still being written."""
         return self._source.present_state()
 
     def _is_own(self) -> bool:

@@ -41,6 +41,7 @@ from dpxplain.privacy.calibration import (
     gaussian_scale,
     rank_probes,
     rank_slack,
+    rounded_up,
     top_k_scale,
     two_sided_quantile,
 )
@@ -55,7 +56,13 @@ from dpxplain.privacy.mechanisms.ranking import (
     select_and_measure,
 )
 from dpxplain.privacy.mechanisms.samplers import FamilyScores
-from dpxplain.privacy.sensitivity import SCORE_GRID, SCORE_SLACK, family_sensitivity, influence_sensitivity
+from dpxplain.privacy.sensitivity import (
+    SCORE_GRID,
+    SCORE_SENSITIVITY,
+    SCORE_SLACK,
+    family_sensitivity,
+    influence_sensitivity,
+)
 
 # -- Scored mechanisms -------------------------------------------------------------------------------------
 #
@@ -84,11 +91,6 @@ class Scoring:
         )
         sensitivity = per_row * terms.rows_per_unit
         return cls(sensitivity, sensitivity / SCORE_GRID * terms.unit)
-
-    @property
-    def of_one(self) -> int:
-        """Sensitivity of one score."""
-        return SCORE_GRID + SCORE_SLACK
 
 
 @dataclass(frozen=True)
@@ -258,15 +260,13 @@ def check_shares(terms: ExplanationTerms, split: Split, lower_share: float) -> t
     return shares, lower
 
 
-def plan_one_shot(
-    terms: ExplanationTerms, split: Split = DEFAULT_SPLIT, lower_share: float = LOWER_SHARE
-) -> OneShotExplanation:
+def plan_one_shot(terms: ExplanationTerms, split: Split, lower_share: float) -> OneShotExplanation:
     shares, lower = check_shares(terms, split, lower_share)
     scoring = Scoring.of(terms)
     one_shot = OneShotPlan.share(
         k=terms.k,
         family_size=terms.family.size,
-        sensitivity=scoring.of_one,
+        sensitivity=SCORE_SENSITIVITY,
         rho=terms.rho,
         split=shares,
         lower_share=lower,
@@ -354,7 +354,7 @@ def plan_vector(terms: ExplanationTerms) -> VectorExplanation:
     of_all = SCORE_GRID * (together / scoring.sensitivity) + SCORE_SLACK * math.sqrt(terms.family.size)
     half = terms.rho / 2
     plan = VectorPlan(
-        terms.k, terms.family.size, scoring.of_one, of_all * (1 + 2.0**-50), terms.rho - half, half
+        terms.k, terms.family.size, SCORE_SENSITIVITY, rounded_up(of_all), terms.rho - half, half
     )
     if not max(plan.all_scale, plan.fresh_scale) <= LARGEST_SCALE:
         raise too_small(terms)
@@ -447,7 +447,11 @@ def plan_for(
     relative_to: float | None,
     mechanism: str = "auto",
 ) -> ExplanationPlan:
-    """The plan of the least ρ that reaches all goals. It is 0 only for a `precision` that is prepared."""
+    """The plan of the least ρ that reaches all goals.
+
+    Only for a `precision` is that ρ 0 where the stored preparation is enough. For other goals it is the price
+    that would reach them if nothing were stored.
+    """
     plans = []
     if goal.relative is not None:
         if relative_to is None or not goal.relative > 0:
@@ -457,7 +461,7 @@ def plan_for(
                 "larger budget.",
             )
         margin = plain(goal.relative * relative_to)
-        plans.append(_cheapest(terms, stored, mechanism, lambda plan: plan.influence_margin / margin))
+        plans.append(_cheapest(terms, stored, mechanism, lambda plan: plan.influence_margin <= margin))
     if goal.ranks is not None:
         plans.append(rho_for_ranks(terms, stored, goal.ranks))
     if goal.precision is not None:
@@ -475,14 +479,13 @@ def rho_for_ranks(terms: ExplanationTerms, stored: StoredPreparation | None, wid
     Needs influences that are released already: an earlier, cheaper preparation of the same answer.
     """
     width = plain(width)
-    lines = _released_lines(terms, stored, terms.family.size, "How wide ranks will be")
-    influence = np.array([line.influence for line in lines])
+    influence = np.array([line.influence for line in _all_lines(terms, stored, "How wide ranks will be")])
 
-    def excess(plan: ExplanationPlan) -> float:
+    def is_narrow(plan: ExplanationPlan) -> bool:
         near = np.abs(influence[: terms.k, None] - influence[None, :]) <= plan.rank_resolution
-        return (float(near.sum(axis=1).mean()) - 1.0) / max(width, 1e-9)
+        return float(near.sum(axis=1).mean()) - 1.0 <= max(width, 1e-9)
 
-    return _cheapest(terms, stored, "marginals", excess)
+    return _cheapest(terms, stored, "marginals", is_narrow)
 
 
 def rho_for_precision(
@@ -502,7 +505,7 @@ def rho_for_precision(
             "true top k.",
         )
     wrong = math.floor(terms.k * (1 - precision) + 1e-9)
-    lines = _released_lines(terms, stored, terms.family.size, "How many of the true k will be shown")
+    lines = _all_lines(terms, stored, "How many of the true k will be shown")
     terms = replace(terms, distinct=False)
     doubtful = sum(line.rank[1] > terms.k for line in lines[: terms.k])
     rivals = sum(line.rank[0] <= terms.k for line in lines[terms.k :])
@@ -510,10 +513,7 @@ def rho_for_precision(
         return plan_marginals(replace(terms, rho=_BARELY), stored)
     influence = [line.influence for line in lines]
     cheapest = _cheapest(
-        terms,
-        stored,
-        mechanism,
-        lambda plan: 1.0 if most_wrong(influence, terms.k, plan.shortfall) <= wrong else 2.0,
+        terms, stored, mechanism, lambda plan: most_wrong(influence, terms.k, plan.shortfall) <= wrong
     )
     if mechanism not in ("auto", "marginals"):
         return cheapest
@@ -538,16 +538,16 @@ def most_wrong(influence: Sequence[float], k: int, shortfall: float) -> int:
     return min(missed, added)
 
 
-def _released_lines(
-    terms: ExplanationTerms, stored: StoredPreparation | None, k: int, unknown: str
+def _all_lines(
+    terms: ExplanationTerms, stored: StoredPreparation | None, unknown: str
 ) -> tuple[ReleasedLine, ...]:
-    """The k highest influences by the stored preparation; raises if there is none."""
+    """All influences by the stored preparation, the highest first; raises if there is none."""
     if stored is None:
         raise ExplanationError(
             f"{unknown} depends on how close the influences are, which is not known yet.",
             remedy="First prepare the answer with a small budget, for example answer.prepare(rho=0.01).",
         )
-    whole = replace(terms, k=k, rho=stored.worth, distinct=False)
+    whole = replace(terms, k=terms.family.size, rho=stored.worth, distinct=False)
     return plan_marginals(whole, stored).read(stored.release).lines
 
 
@@ -555,9 +555,9 @@ def _cheapest(
     terms: ExplanationTerms,
     stored: StoredPreparation | None,
     mechanism: str,
-    excess: Callable[[ExplanationPlan], float],
+    reaches_goal: Callable[[ExplanationPlan], bool],
 ) -> ExplanationPlan:
-    """The cheapest plan whose `excess` is at most 1, by bisection, since `excess` falls with ρ."""
+    """The cheapest plan that reaches the goal, by bisection: so does every plan of a larger ρ."""
 
     def plan(rho: float) -> ExplanationPlan:
         # Priced as if nothing were stored: a plan that is free already tells no price.
@@ -565,18 +565,18 @@ def _cheapest(
         return replace(priced, stored=None) if isinstance(priced, MarginalsExplanation) else priced
 
     low, high = 1e-9, 1e4
-    if excess(plan(high)) > 1:
+    if not reaches_goal(plan(high)):
         raise ExplanationError(
             "No reasonable budget reaches this precision.",
             remedy="Ask for wider intervals or ranks, a lower precision, or another k.",
         )
     while high / low > 1 + _CLOSE:
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if excess(plan(middle)) <= 1 else (middle, high)
+        low, high = (low, middle) if reaches_goal(plan(middle)) else (middle, high)
     return plan(min(high, LARGEST_RHO))
 
 
-def best_split(k: int, family_size: int, confidence: float) -> tuple[float, float, float]:
+def best_split(k: int, family_size: int, confidence: float) -> Split:
     """The split of one-shot's ρ (select, influence, rank) with the smallest sum of its three errors.
 
     Each error is a constant over √ρ of its part: how far below the top a chosen predicate may lie, half an

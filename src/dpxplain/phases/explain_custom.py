@@ -85,7 +85,7 @@ class CustomRelease:
 
 @dataclass(frozen=True)
 class CustomPlan:
-    """What the explanation will cost and how many rows it looks ahead, from public quantities only."""
+    """The cost of the explanation and the distances that it looks at, from public quantities only."""
 
     query: Query
     contrast: Contrast

@@ -31,7 +31,7 @@ from dpxplain.phases.assess import Assessment
 from dpxplain.phases.dataset import OpenDataset, Show, T
 from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms
 from dpxplain.phases.prepare import Preparation, Preparations, StoredPreparation, plan_preparation
-from dpxplain.privacy.calibration import normal_quantile
+from dpxplain.privacy.calibration import failure_quantile
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, NoisyMean
 from dpxplain.privacy.marginals.estimates import Estimates, PreparedGroups, estimate
 from dpxplain.privacy.marginals.inference import (
@@ -92,8 +92,8 @@ class MarginalsExplanation(ExplanationPlan):
     @property
     def smallest_clear(self) -> float | None:
         """The smallest change of the question's number that will be clear; None if nearly none will be."""
-        is_told = self._forecast.trusted or self.terms.kind != "avg"
-        return self._forecast.change_margin if is_told else None
+        is_expected = self._forecast.is_trusted or self.terms.kind != "avg"
+        return self._forecast.change_margin if is_expected else None
 
     @cached_property
     def _forecast(self) -> MarginalForecast:
@@ -180,14 +180,14 @@ class MarginalsExplanation(ExplanationPlan):
         divisor = Contrast(
             tuple(g for g, w in zip(ratio.groups, ratio.denominator, strict=True) if w), weights
         )
-        sure = replace(
+        halved = replace(
             self.terms,
             k=self.terms.family.size,
             confidence=(1.0 + self.terms.confidence) / 2.0,
             distinct=False,
         )
-        above = self._table(sure, prepared)
-        below = self._table(replace(sure, contrast=divisor), prepared)
+        above = self._table(halved, prepared)
+        below = self._table(replace(halved, contrast=divisor), prepared)
         numerators = {line.predicate: line for line in above.lines}
         divisors = {line.predicate: line for line in below.lines}
 
@@ -376,7 +376,7 @@ class ReleasedStory:
 
 @dataclass(frozen=True)
 class StoryPlan:
-    """What a story needs: one family of conjunctions per level, stored or to be prepared together."""
+    """The families of a story's conjunctions, one per level, stored or to be prepared together."""
 
     terms: ExplanationTerms  # of the first level
     families: tuple[PredicateFamily, ...]
@@ -394,7 +394,7 @@ class StoryPlan:
         if self.stored:
             noise = self.stored[-1].release
         assert noise is not None
-        z = -normal_quantile(self._failure(last) / 2.0)
+        z = failure_quantile(self._failure(last))
         rows = z * noise.count_scale * math.sqrt(len(weights))
         if self.terms.kind == "count":
             return rows, z * noise.count_scale * math.hypot(*weights)
@@ -481,7 +481,7 @@ class StoryPlan:
         # Counts and sums of the parts add up. For averages, the two intervals must lie apart.
         clear = gap_of_rest.interval[1] < parent.interval[0] if is_average else gap.interval[0] > 0
         own = Predicate(tuple(part for part in predicate.conditions if part.column in added))
-        noise = -normal_quantile(failure / 2.0) * rest.count_scale
+        noise = failure_quantile(failure) * rest.count_scale
         return _Step(
             StoryLine(predicate, own, gap, gap_of_rest, clear),
             added,

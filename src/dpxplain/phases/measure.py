@@ -52,7 +52,7 @@ _UNITS_SHARE = 0.1  # of ρ; one unit changes its own count by 1, but counts of 
 
 @dataclass(frozen=True)
 class QualityPlan:
-    """What the counts will cost and how noisy they will be, from public quantities only."""
+    """The cost and noise of the counts, from public quantities only."""
 
     rho: float
     rho_rows: float
@@ -224,7 +224,7 @@ class QualityReading:
 
 
 def read_quality(dataset: OpenDataset) -> QualityReading | None:
-    """What the newest stored quality says; None if there is none under these declarations. Free.
+    """The reading of the newest stored quality; None if there is none under these declarations. Free.
 
     A server looks it up once per request. A session does so for each result that it shows, because somebody
     may have bought the quality meanwhile.
@@ -260,7 +260,7 @@ TUNING = "tune"
 
 @dataclass(frozen=True)
 class TuningPlan:
-    """What the histograms will cost and how noisy they will be, from public quantities only."""
+    """The cost and noise of the histograms, from public quantities only."""
 
     columns: tuple[str, ...]
     rho: float
@@ -410,7 +410,7 @@ DISCOVERY = "discover"
 
 @dataclass(frozen=True)
 class DiscoveryPlan:
-    """What a discovery will cost and what it will find, from public quantities only."""
+    """The cost of a discovery and the threshold of its counts, from public quantities only."""
 
     column: str
     rho: float
@@ -433,9 +433,7 @@ class DiscoveryPlan:
         return threshold_for(self.changes, self.rho, self.delta).scale
 
     def key(self, dataset: OpenDataset) -> str:
-        return _latest_discovery(
-            self.schema, self.column, dataset.ledger, getattr(dataset.noise, "seed", None)
-        )[0]
+        return _latest_discovery(self.schema, self.column, dataset.ledger, dataset.seed)[0]
 
     @property
     def shape(self) -> Hashable:
@@ -527,7 +525,7 @@ def check_delta(dataset: OpenDataset, plan: DiscoveryPlan) -> None:
         raise exhausted_delta(declared)
 
 
-def discovery_key(schema: Schema, column: str, seed: int | None = None, attempt: int = 0) -> str:
+def discovery_key(schema: Schema, column: str, seed: int | None, attempt: int = 0) -> str:
     """Identity of a column's discovery, which does not depend on how other columns are declared."""
     table, privacy = schema.table, schema.privacy
     unit = [privacy.unit, privacy.max_rows, privacy.neighbours]

@@ -10,6 +10,7 @@ from dpxplain.errors import ExplanationError
 from dpxplain.explanation.family import PredicateFamily
 from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.charge import Request, Spend, check_rho
+from dpxplain.model.column import Grid
 from dpxplain.model.contrast import Contrast, Ratio
 from dpxplain.model.hardening import plain, plain_number, plain_numbers
 from dpxplain.model.process import cached_property
@@ -29,7 +30,7 @@ Split = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class ExplanationOptions:
-    """What an explanation is asked with, as the arguments of `Question.explain` say it; not yet checked."""
+    """The arguments of `Question.explain`, not yet checked."""
 
     choice: FamilyChoice = field(default_factory=FamilyChoice)
     k: int = 5
@@ -78,19 +79,20 @@ class ExplanationTerms:
         return self.family.schema.privacy.max_rows
 
     @cached_property
+    def _grid(self) -> Grid | None:
+        """The fixed-point grid of the aggregated column; None for a count."""
+        column = self.query.aggregate.column
+        return None if column is None or self.kind == "count" else self.family.schema.column(column).grid
+
+    @property
     def bounds(self) -> tuple[int, int]:
         """The aggregated column's bounds, in whole grid units; 0 and 1 for a count."""
-        if self.query.aggregate.column is None or self.kind == "count":
-            return 0, 1
-        grid = self.family.schema.column(self.query.aggregate.column).grid
-        return grid.low, grid.high
+        return (0, 1) if self._grid is None else (self._grid.low, self._grid.high)
 
     @property
     def unit(self) -> float:
-        """What one grid unit is worth."""
-        if self.query.aggregate.column is None or self.kind == "count":
-            return 1.0
-        return self.family.schema.column(self.query.aggregate.column).grid.unit
+        """The size of a grid unit, in the unit of the column."""
+        return 1.0 if self._grid is None else self._grid.unit
 
     def key(self, dataset: OpenDataset, *parts: object) -> str:
         """Identity of the request, without the question's constant: no influence depends on it."""
@@ -163,7 +165,7 @@ class ExplanationPlan(ABC):
     mechanism: str
     reason: str  # why this mechanism, in a few words
     terms: ExplanationTerms
-    split: tuple[float, float, float] | None = None  # for mechanisms whose shares of ρ can be chosen
+    split: Split | None = None  # for mechanisms whose shares of ρ can be chosen
     lower_share: float | None = None  # for mechanisms that search for ranks: the paper's η
 
     @property
@@ -180,7 +182,7 @@ class ExplanationPlan(ABC):
 
     @property
     def rho(self) -> float:
-        """What it costs."""
+        """The ρ that it costs."""
         return self.terms.rho
 
     @property
@@ -190,7 +192,7 @@ class ExplanationPlan(ABC):
     @property
     @abstractmethod
     def spends(self) -> tuple[Spend, ...]:
-        """How ρ is shared."""
+        """The shares of ρ, by mechanism."""
 
     @property
     @abstractmethod

@@ -10,6 +10,7 @@ import math
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ from dpxplain.model.release import AnswerRelease, IntArray, PreparedRelease
 from dpxplain.model.schema import Schema
 from dpxplain.phases.answer_query import measured_grid, measured_sums
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.privacy.calibration import LARGEST_SCALE, gaussian_scale
+from dpxplain.privacy.calibration import LARGEST_SCALE, gaussian_scale, rounded_up
 from dpxplain.privacy.marginals.inference import split_rho
 from dpxplain.privacy.mechanisms.noise import add_gaussian
 from dpxplain.privacy.sensitivity import count_sensitivity, mean_sum_sensitivity, sum_sensitivity
@@ -47,7 +48,7 @@ _MOST_CHOICES = 32  # of a family that a stored preparation is compared with
 
 @dataclass(frozen=True)
 class Preparation:
-    """What preparing an answer will cost and how noisy its cells will be, from public quantities only."""
+    """The cost of preparing an answer and the noise of its cells, from public quantities only."""
 
     query: Query
     family: PredicateFamily
@@ -141,7 +142,7 @@ def plan_preparation(
 ) -> Preparation:
     """Split ρ between counts and sums by the released answer; reads no data."""
     rho = check_rho(plain(rho))
-    overlap = math.sqrt(len(family.parts)) * (1 + 2.0**-50)
+    overlap = rounded_up(math.sqrt(len(family.parts)))
     privacy, kind = schema.privacy, query.aggregate.explained
     rows = count_sensitivity(privacy.max_rows, privacy.neighbours) * overlap
     if kind == "count":
@@ -192,22 +193,22 @@ class Preparations:
     def find(self, family: PredicateFamily) -> StoredPreparation | None:
         """The most precise stored preparation that has all parts of the family."""
         query, dataset = self._query, self._dataset
-        best: tuple[float, Entry, PredicateFamily] | None = None
-        wanted_parts = _columns(family)
+        candidates: list[tuple[float, Entry, PredicateFamily]] = []
+        wanted_parts = _part_numbers(family)
         for entry in dataset.ledger.preparations(dataset.name, preparation_subject(query, dataset)):
             prepared = _prepared_family(query, family, entry, dataset)
-            if prepared is None or not wanted_parts.keys() <= _columns(prepared).keys():
-                continue
-            # Noise grows with √(parts / ρ), so fewer parts could have had the same noise for less.
-            worth = entry.rho * len(family.parts) / len(prepared.parts)
-            if best is None or worth > best[0]:
-                best = worth, entry, prepared
-        release = None if best is None else self._release(best[1])
-        if best is None or release is None:
+            if prepared is not None and wanted_parts.keys() <= _part_numbers(prepared).keys():
+                # Noise grows with √(parts / ρ), so fewer parts could have had the same noise for less.
+                worth = entry.rho * len(family.parts) / len(prepared.parts)
+                candidates.append((worth, entry, prepared))
+        if not candidates:
             return None
-        worth, entry, prepared = best
-        places = _columns(prepared)
-        parts = [places[name] for name in wanted_parts]
+        worth, entry, prepared = max(candidates, key=itemgetter(0))
+        release = self._release(entry)
+        if release is None:
+            return None
+        numbers = _part_numbers(prepared)
+        parts = [numbers[name] for name in wanted_parts]
         orders = {
             number: _cell_order(part, stored_part)
             for number, part in zip(parts, family.parts, strict=True)
@@ -265,7 +266,7 @@ def _earlier_choices(body: Mapping[str, Any], query: Query, schema: Schema) -> I
             yield replace(choice, exclude=(*choice.exclude, *unknown))
 
 
-def _columns(family: PredicateFamily) -> dict[object, int]:
+def _part_numbers(family: PredicateFamily) -> dict[object, int]:
     """The position of each part, by its set of columns or by its conditions."""
     return {
         frozenset(part.columns) if isinstance(part, Conjunctions) else identity: number

@@ -25,8 +25,8 @@ _LATTICE_RATIO = 2e-14  # in ε and in δ: much more than the two distributions 
 _FLOATS = 2.0**-49  # relative to each term of a difference: more than the error of erfc and the products
 _CELLS = 64  # cells that bound the rest's curve; more would lower ε by less than 1e-4 of it
 _NEGLIGIBLE = 1e-8  # relative to δ: where the rest's δ is below this, one open cell holds all losses
-_UNDERFLOW = 1e-290
-_LOSES_DIGITS = 1e-300  # a smaller Φ is near the smallest floats
+_LEAST_CHANCE = 1e-290  # of a cell; a smaller one may have rounded to 0
+_LEAST_CDF = 1e-300  # a smaller Φ has lost digits: it is near the smallest floats
 _PLACES = 13 * 9 * 10**5 + 10**5  # number of ρ with six digits, from the ledger's unit to the largest ρ
 
 
@@ -39,7 +39,7 @@ class Epsilons(NamedTuple):
 
 
 def epsilons(budget: Budget) -> Epsilons:
-    """The ε of the spent ρ, by its kind of noise; the ε of the limit and the rest, for any kind of noise."""
+    """The ε of the spent ρ, by the noise it paid for; that of the limit and the rest, for any noise."""
     return Epsilons(
         limit=epsilon(budget.limit, budget.delta),
         spent=epsilon(budget.spent, budget.delta, budget.gaussian),
@@ -191,14 +191,14 @@ def _gaussian_curve(mean_square: float) -> Curve:
 
 
 def _cdf(x: float) -> float:
-    """Φ(x). Not from privacy/accounting.py, which imports NumPy: showing a budget should stay quick."""
+    """Φ(x). Not `calibration.normal_cdf`, which would import NumPy: a budget should be shown quickly."""
     return 0.5 * math.erfc(-x / math.sqrt(2.0))
 
 
 def _exp_times_cdf(exponent: float, x: float) -> float:
     """e^exponent · Φ(x); a lower bound where e^exponent overflows or Φ(x) loses its digits."""
     chance = _cdf(x)
-    if exponent < 700.0 and chance > _LOSES_DIGITS:
+    if exponent < 700.0 and chance > _LEAST_CDF:
         return math.exp(exponent) * chance
     # Φ(x) ≥ φ(x)·|x|/(1 + x²) for x < 0 (Gordon 1941)
     return math.exp(exponent - x * x / 2.0) * -x / (1.0 + x * x) / math.sqrt(2.0 * math.pi)
@@ -237,12 +237,12 @@ class _Cell(NamedTuple):
         tilted = centre - slope * deviation**2
         ends = ((self.low - tilted) / deviation, (self.high - tilted) / deviation)
         chance = _chance(*ends)
-        if chance > _UNDERFLOW:
+        if chance > _LEAST_CHANCE:
             exponent = self.log_factor - slope * centre + (slope * deviation) ** 2 / 2.0
             return math.exp(exponent + math.log(chance)) * (1.0 + 1e-9)
         # The factor may be huge where the chance is tiny: use its largest value in the cell, at most 1.
         plain = _chance((self.low - centre) / deviation, (self.high - centre) / deviation)
-        return math.exp(min(0.0, self.log_factor - slope * self.low)) * (plain + _UNDERFLOW)
+        return math.exp(min(0.0, self.log_factor - slope * self.low)) * (plain + _LEAST_CHANCE)
 
 
 def _chance(low: float, high: float) -> float:

@@ -56,6 +56,11 @@ LARGEST_SCALE = 2.0**50
 of that range: noise that reached them would reveal the value it is added to, or fail on it."""
 
 
+def rounded_up(sensitivity: float) -> float:
+    """A sensitivity raised by more than the few roundings of floats that it was computed with."""
+    return sensitivity * (1.0 + 2.0**-50)
+
+
 def gaussian_scale(sensitivity: float, rho: float) -> float:
     """σ of the Gaussian mechanism: ρ = Δ²/(2σ²) (paper, Gaussian mechanism).
 
@@ -98,7 +103,12 @@ def two_sided_quantile(confidence: float) -> float:
     >>> round(two_sided_quantile(0.95), 3)
     1.96
     """
-    return -normal_quantile((1.0 - confidence) / 2.0)
+    return failure_quantile(1.0 - confidence)
+
+
+def failure_quantile(failure: float) -> float:
+    """z such that a Gaussian lies beyond ±zσ with probability `failure`, which may be tiny."""
+    return -normal_quantile(failure / 2.0)
 
 
 def gumbel_shortfall(confidence: float, number: int, k: int) -> float:
@@ -142,11 +152,7 @@ def gaussian_shortfall(confidence: float, number: int, k: int) -> float:
             beyond = -np.expm1((number - k) * np.log1p(-normal_cdfs(x - reach)))
         return float(np.trapezoid(highest * beyond, x))
 
-    low, high = 0.0, 40.0
-    while high - low > 1e-10:
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if failure(middle) > 1.0 - confidence else (low, middle)
-    return high
+    return _least_reach(failure, 1.0 - confidence)
 
 
 @lru_cache(maxsize=256)
@@ -172,8 +178,13 @@ def range_quantile(confidence: float, number: int) -> float:
             fails = -np.expm1((number - 1) * np.log1p(-beyond))
         return float(np.trapezoid(least * fails, x))
 
+    return _least_reach(failure, 1.0 - confidence)
+
+
+def _least_reach(failure: Callable[[float], float], allowed: float) -> float:
+    """The least reach, in standard deviations, at which `failure` is at most `allowed`; by bisection."""
     low, high = 0.0, 40.0
     while high - low > 1e-10:
         middle = (low + high) / 2.0
-        low, high = (middle, high) if failure(middle) > 1.0 - confidence else (low, middle)
+        low, high = (middle, high) if failure(middle) > allowed else (low, middle)
     return high

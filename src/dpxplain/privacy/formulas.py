@@ -18,7 +18,7 @@ import numpy as np
 from dpxplain.errors import BadRequest
 from dpxplain.model.expression import ArithmeticOperator, Constant, Operation, applied, fold, walk
 from dpxplain.model.release import FloatArray
-from dpxplain.privacy.calibration import normal_cdf, normal_quantile
+from dpxplain.privacy.calibration import normal_cdf, normal_quantile, two_sided_quantile
 from dpxplain.privacy.intervals import (
     Interval,
     Loadings,
@@ -140,7 +140,7 @@ def reduce(root: NoisyFormula) -> NoisyFormula:
     for ratios, sums in ((True, True), (False, True), (False, False)):
         writer = _Writer(atoms, ratios, sums)
         formula = writer.whole(_linear(root, writer.operation))
-        if writer.disjoint(formula):
+        if writer.is_disjoint(formula):
             break
     return formula
 
@@ -148,13 +148,14 @@ def reduce(root: NoisyFormula) -> NoisyFormula:
 class _Writer:
     """Turns weighted sums back into formulas, with sums and ratios of Gaussians collected into one atom."""
 
-    def __init__(self, atoms: Mapping[Hashable, Atom], ratios: bool, sums: bool) -> None:
+    def __init__(self, atoms: Mapping[Hashable, Atom], collects_ratios: bool, collects_sums: bool) -> None:
         self.atoms = dict(atoms)
-        self.ratios = ratios
-        self.sums = sums
+        self.collects_ratios = collects_ratios
+        self.collects_sums = collects_sums
         self.supports = {key: noises(key, atom) for key, atom in atoms.items()}
 
     def whole(self, form: Linear) -> NoisyFormula:
+        """The whole formula from its weighted sum; one Gaussian if all terms are Gaussian."""
         parts = self.parts(form)
         if parts and len(parts) == len(form.weights):
             # One Gaussian. Its a-priori bounds are dropped, to agree with the intervals of phases 1 and 2.
@@ -163,7 +164,8 @@ class _Writer:
         return self.form(form)
 
     def operation(self, operator: ArithmeticOperator, forms: Sequence[Linear]) -> NoisyFormula:
-        if operator == "/" and self.ratios:
+        """An operation on weighted sums; one atom if it is a ratio of two Gaussians."""
+        if operator == "/" and self.collects_ratios:
             sides = [self.parts(form) for form in forms]
             ratio = _ratio(forms, sides)
             if ratio is not None:
@@ -172,24 +174,28 @@ class _Writer:
         return Operation(operator, tuple(map(self.form, forms)))
 
     def form(self, form: Linear) -> NoisyFormula:
+        """A weighted sum whose Gaussian terms are collected into one atom."""
         parts = self.parts(form)
         lead = form.weights[next(iter(parts))] if parts else 1.0
         shares = {key: form.weights[key] / lead for key in parts}
-        if not self.sums or len(parts) < 2 or not all(map(math.isfinite, shares.values())):
+        if not self.collects_sums or len(parts) < 2 or not all(map(math.isfinite, shares.values())):
             return _spelled(form, self.atoms)
         gaussian = self.collected(_weighted(shares, parts), frozenset(shares.items()), parts)
         rest = {key: weight for key, weight in form.weights.items() if key not in parts}
         return _spelled(Linear({Term(gaussian): lead, **rest}, form.offset), self.atoms)
 
     def collected(self, atom: Atom, key: Hashable, parts: Mapping[Hashable, NoisyPart]) -> NoisyValue:
+        """The atom that replaces these parts; it has the noises of all of them."""
         self.supports[key] = frozenset().union(*(self.supports[part] for part in parts))
         return NoisyValue(key, atom)
 
-    def disjoint(self, formula: NoisyFormula) -> bool:
+    def is_disjoint(self, formula: NoisyFormula) -> bool:
+        """Whether no two atoms of the formula share a noise."""
         used = [self.supports[key] for key in leaves(formula)]
         return sum(map(len, used)) == len(frozenset().union(*used))
 
     def parts(self, form: Linear) -> dict[Hashable, NoisyPart]:
+        """The terms that are Gaussian."""
         return {key: atom for key in form.weights if isinstance(atom := self.atoms.get(key), NoisyPart)}
 
 
@@ -460,7 +466,7 @@ def _ratio_side(ratio: NoisyRatio, confidence: float) -> Interval:
     unit = ratio.rest_scale / below.scale
     x, y = below.value / below.scale, (above.value - ratio.slope * below.value) / ratio.rest_scale
     angle, distance = math.atan2(y, x), math.hypot(x, y)
-    z = -normal_quantile((1.0 - confidence) / 2.0)
+    z = two_sided_quantile(confidence)
     spread = math.asin(z / distance) if z < distance else math.pi
 
     never_negative = above.low >= 0.0 and below.low >= 0.0
@@ -564,7 +570,7 @@ def _bootstrap(formula: NoisyFormula, confidence: float) -> Interval:
 
     share = float(np.mean(values < at) + np.mean(values <= at)) / 2.0
     bias = normal_quantile(min(max(share, 1.0 / _RESAMPLES), 1.0 - 1.0 / _RESAMPLES))
-    z = -normal_quantile((1.0 - confidence) / 2.0)
+    z = two_sided_quantile(confidence)
     first = math.ceil(_RESAMPLES * normal_cdf(2.0 * bias - z)) - 1
     last = math.floor(_RESAMPLES * normal_cdf(2.0 * bias + z))
     return float(values[max(first, 0)]), float(values[min(last, _RESAMPLES - 1)])

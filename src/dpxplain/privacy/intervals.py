@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, fields
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,15 +19,18 @@ from dpxplain.errors import BadRequest
 from dpxplain.model.query import VarianceKind
 from dpxplain.model.release import FloatArray
 from dpxplain.privacy.calibration import (
+    failure_quantile,
     gaussian_scale,
     normal_cdfs,
-    normal_quantile,
     normal_quantiles,
     two_sided_quantile,
 )
 
 Interval = tuple[float, float]
-_Ends = tuple[FloatArray, FloatArray]
+Ends = tuple[FloatArray, FloatArray]
+"""The low and the high ends of many intervals."""
+Estimated = tuple[FloatArray, FloatArray, FloatArray]
+"""Estimates with the low and the high ends of their intervals."""
 Loadings = tuple[tuple[Hashable, float], ...]
 """Independent standard Gaussians, each with the factor by which a released value carries it."""
 
@@ -93,6 +97,10 @@ class NoisyMeans:
         rows = [[getattr(mean, name) for name in names] for mean in means]
         return cls(*np.array(rows, dtype=np.float64).T)
 
+    def __getitem__(self, index: Any) -> NoisyMeans:
+        """The same part of every array: `[..., None]` makes every group a release of its own."""
+        return NoisyMeans(*(getattr(self, part.name)[index] for part in fields(self)))
+
     @property
     def mid(self) -> FloatArray:
         """The middle of the bounds, on which the sums are centred."""
@@ -155,7 +163,7 @@ def gaussian_interval(estimate: float, scale: float, confidence: float) -> Inter
 
 def gaussian_intervals(estimates: Sequence[float], scale: float, confidence: float) -> list[Interval]:
     """The interval of each of many values released with the same scale of Gaussian noise."""
-    reach = scale * _quantile(1.0 - check_confidence(confidence))
+    reach = scale * failure_quantile(1.0 - check_confidence(confidence))
     return [(float(estimate - reach), float(estimate + reach)) for estimate in estimates]
 
 
@@ -188,8 +196,7 @@ def mean_intervals(means: NoisyMeans, confidence: float) -> list[Interval]:
     >>> mean_intervals(NoisyMeans.of([mean, mean]), 0.95) == [mean_interval(mean, 0.95)] * 2
     True
     """
-    each = NoisyMeans(*(np.asarray(getattr(means, part.name))[:, None] for part in fields(means)))
-    low, high = weighted_means_intervals(each, np.ones(1), confidence)
+    low, high = weighted_means_intervals(means[..., None], np.ones(1), confidence)
     return list(zip(low.tolist(), high.tolist(), strict=True))
 
 
@@ -220,21 +227,21 @@ def weighted_means_interval(
 
 def weighted_means_intervals(
     means: NoisyMeans, weights: FloatArray, confidence: float, method: str = DEFAULT_METHOD
-) -> _Ends:
+) -> Ends:
     """`weighted_means_interval` for many releases at once; no weight may be zero."""
     return weighted_means_intervals_failing(means, weights, 1.0 - check_confidence(confidence), method)
 
 
 def weighted_means_intervals_failing(
-    means: NoisyMeans, weights: FloatArray, failure: float, method: str = DEFAULT_METHOD
-) -> _Ends:
+    means: NoisyMeans, weights: FloatArray, failure: float, method: str
+) -> Ends:
     """`weighted_means_intervals` for a failure probability so small that 1 − failure may round to 1."""
     rule = _rule(method)
     # Extreme but finite releases may overflow in between; the clip to the bounds at the end undoes it.
     with np.errstate(all="ignore"):
         low, high = rule(means, weights, failure)
         estimate = np.sum(weights * means.estimates, axis=-1)
-        least, most = _weighted(means.low, means.high, weights)
+        least, most = weighted_ends(means.low, means.high, weights)
         # Clamping each mean to its bounds can move the estimate past an end of the interval: include it.
         # An interval stays inside what the bounds allow, and one beyond them collapses onto the nearer end
         # (docs/specification.md, intervals of averages).
@@ -243,7 +250,7 @@ def weighted_means_intervals_failing(
     return low, high
 
 
-def _rule(method: str) -> Callable[[NoisyMeans, FloatArray, float], _Ends]:
+def _rule(method: str) -> Callable[[NoisyMeans, FloatArray, float], Ends]:
     try:
         return _RULES[method]
     except KeyError:
@@ -252,30 +259,25 @@ def _rule(method: str) -> Callable[[NoisyMeans, FloatArray, float], _Ends]:
         ) from None
 
 
-def _quantile(failure: float) -> float:
-    """z such that a Gaussian leaves ±zσ with probability `failure`."""
-    return -normal_quantile(failure / 2.0)
-
-
-def _weighted(low: FloatArray, high: FloatArray, weights: FloatArray) -> _Ends:
+def weighted_ends(low: FloatArray, high: FloatArray, weights: FloatArray) -> Ends:
     """Interval arithmetic: the ends of Σ w·[low, high]."""
     at_low, at_high = weights * low, weights * high
     return np.minimum(at_low, at_high).sum(axis=-1), np.maximum(at_low, at_high).sum(axis=-1)
 
 
-def _image(means: NoisyMeans, weights: FloatArray, failure: float) -> _Ends:
+def _image(means: NoisyMeans, weights: FloatArray, failure: float) -> Ends:
     """The paper's method: a Gaussian interval for every sum and count (union bound), divided end by end.
 
     A count whose interval reaches zero says nothing about its mean, which may be anything the bounds allow.
     """
-    z = _quantile(failure / (2 * len(weights)))
+    z = failure_quantile(failure / (2 * len(weights)))
     sum_reach, count_reach = z * means.sum_scale, z * means.count_scale
     least, most = means.noisy_sum - sum_reach, means.noisy_sum + sum_reach
     fewest, fullest = means.noisy_count - count_reach, means.noisy_count + count_reach
     low = means.mid + np.minimum(least / fewest, least / fullest)
     high = means.mid + np.maximum(most / fewest, most / fullest)
     useful = fewest > 0.0
-    return _weighted(
+    return weighted_ends(
         np.where(useful, np.clip(low, means.low, means.high), means.low),
         np.where(useful, np.clip(high, means.low, means.high), means.high),
         weights,
@@ -304,12 +306,12 @@ def _slope(means: NoisyMeans, angle: FloatArray) -> FloatArray:
     return means.mid + unit * np.tan(np.clip(angle, -np.pi / 2, np.pi / 2))
 
 
-def _fieller_means(means: NoisyMeans, failure: float) -> _Ends:
+def fieller_means(means: NoisyMeans, failure: float) -> Ends:
     """Per group, the span of the part of Fieller's set that lies inside the bounds.
 
     If the noisy count is not positive, the mean may be anything inside the bounds.
     """
-    angle, spread = _directions(means, _quantile(failure))
+    angle, spread = _directions(means, failure_quantile(failure))
     edge = np.arctan2((means.high - means.low) / 2.0 * means.count_scale, np.maximum(means.sum_scale, _TINY))
     start, end = angle - spread, angle + spread
     # Modulo π: a set that runs past the vertical comes back in at the other bound.
@@ -320,34 +322,34 @@ def _fieller_means(means: NoisyMeans, failure: float) -> _Ends:
     return np.where(open_below, means.low, low), np.where(open_above, means.high, high)
 
 
-def _fieller(means: NoisyMeans, weights: FloatArray, failure: float) -> _Ends:
+def _fieller(means: NoisyMeans, weights: FloatArray, failure: float) -> Ends:
     """Each mean at level γ^(1/groups): the noise of groups is independent, so all hold together at γ."""
-    return _weighted(*_fieller_means(means, failure_of_each(failure, len(weights))), weights)
+    return weighted_ends(*fieller_means(means, failure_of_each(failure, len(weights))), weights)
 
 
-def _mover(means: NoisyMeans, weights: FloatArray, failure: float) -> _Ends:
+def _mover(means: NoisyMeans, weights: FloatArray, failure: float) -> Ends:
     """Each mean at level γ, the distances from estimate to end added as squares (MOVER).
 
     The bounds of x enter only afterwards: cut intervals would make the distances too short. The provable
     interval takes over where a noisy count is too near zero (_MOVER_CLEARANCE) or where it is clearly the
     narrower one (_MOVER_MARGIN).
     """
-    z = _quantile(failure)
+    z = failure_quantile(failure)
     angle, spread = _directions(means, z)
     centre = _slope(means, angle)
-    below, above = _weighted_reach(
+    below, above = weighted_reach(
         centre, _slope(means, angle - spread), _slope(means, angle + spread), weights
     )
     estimate = np.sum(weights * centre, axis=-1)
     clear = np.all(means.noisy_count > _MOVER_CLEARANCE * z * means.count_scale, axis=-1)
     low, high = _fieller(means, weights, failure)
-    least, most = _weighted(means.low, means.high, weights)
+    least, most = weighted_ends(means.low, means.high, weights)
     lower, upper = np.clip(estimate - below, least, most), np.clip(estimate + above, least, most)
     trusted = clear & (high - low >= _MOVER_MARGIN * (upper - lower))
     return np.where(trusted, lower, low), np.where(trusted, upper, high)
 
 
-def _weighted_reach(centre: FloatArray, low: FloatArray, high: FloatArray, weights: FloatArray) -> _Ends:
+def weighted_reach(centre: FloatArray, low: FloatArray, high: FloatArray, weights: FloatArray) -> Ends:
     """How far Σ w·mean may lie below and above its estimate; a negative weight swaps a mean's two sides."""
     down, up = weights * (centre - low), weights * (high - centre)
     below = np.where(weights > 0.0, down, up)
@@ -355,7 +357,7 @@ def _weighted_reach(centre: FloatArray, low: FloatArray, high: FloatArray, weigh
     return np.sqrt(np.sum(below**2, axis=-1)), np.sqrt(np.sum(above**2, axis=-1))
 
 
-def _bootstrap(means: NoisyMeans, weights: FloatArray, failure: float) -> _Ends:
+def _bootstrap(means: NoisyMeans, weights: FloatArray, failure: float) -> Ends:
     """The paper's appendix: bias-corrected percentiles after adding the noise again, many times.
 
     Approximate, and short of its level for small groups. If a noisy count is not positive, the interval is
@@ -370,7 +372,7 @@ def _bootstrap(means: NoisyMeans, weights: FloatArray, failure: float) -> _Ends:
 
     share = np.mean(resampled < estimate[..., None], axis=-1)
     bias = normal_quantiles(np.clip(share, 1.0 / RESAMPLES, 1.0 - 1.0 / RESAMPLES))
-    z = _quantile(failure)
+    z = failure_quantile(failure)
     first = np.ceil(RESAMPLES * normal_cdfs(2.0 * bias - z)) - 1.0
     last = np.floor(RESAMPLES * normal_cdfs(2.0 * bias + z))
 
@@ -379,7 +381,7 @@ def _bootstrap(means: NoisyMeans, weights: FloatArray, failure: float) -> _Ends:
         return np.take_along_axis(resampled, index[..., None], axis=-1)[..., 0]
 
     known = np.all(means.noisy_count > 0.0, axis=-1)
-    least, most = _weighted(means.low, means.high, weights)
+    least, most = weighted_ends(means.low, means.high, weights)
     return np.where(known, pick(first), least), np.where(known, pick(last), most)
 
 
@@ -391,8 +393,8 @@ _RULES = {"mover": _mover, "fieller": _fieller, "image": _image, "bootstrap": _b
 # These intervals, from noisy counts, sums and histograms, hold for groups of any size. Proof for shares:
 # docs/proofs/quality.md.
 
-_OF_COUNT = 0.9  # the count's share of the error probability; the total is known far better
-_FEWEST, _MOST = 64, 1024  # bins
+_COUNT_SHARE = 0.9  # of the error probability; the total is known far better than the count
+_FEWEST_BINS, _MOST_BINS = 64, 1024
 _TYPICAL_GROUP = 5_000  # rows; the number of bins is chosen for such a group
 
 
@@ -417,16 +419,16 @@ def pooled_total(partitions: Sequence[Sequence[NoisyCount]]) -> NoisyCount:
     return NoisyCount(value, 1 / math.sqrt(precision))
 
 
-def share_interval(count: NoisyCount, total: NoisyCount, confidence: float) -> tuple[float, float]:
-    """An interval of count/total that holds with at least `confidence`, independent noises or not.
+def share_interval(count: NoisyCount, total: NoisyCount, confidence: float) -> Interval:
+    """The interval of count/total that holds with at least `confidence`, independent noises or not.
 
     >>> low, high = share_interval(NoisyCount(500, 5.0), NoisyCount(10_000, 20.0), 0.95)
     >>> 0.0487 < low < 0.05 < high < 0.0513
     True
     """
     error = 1 - confidence
-    few, many = _ends(count, error * _OF_COUNT)
-    least, most = _ends(total, error * (1 - _OF_COUNT))
+    few, many = _count_interval(count, error * _COUNT_SHARE)
+    least, most = _count_interval(total, error * (1 - _COUNT_SHARE))
     if least <= 0:
         return 0.0, 1.0
     return min(1.0, max(0.0, few) / most), min(1.0, max(0.0, many) / least)
@@ -434,11 +436,11 @@ def share_interval(count: NoisyCount, total: NoisyCount, confidence: float) -> t
 
 def bin_bounds(counts: Sequence[NoisyCount], confidence: float) -> list[tuple[int, int]]:
     """Whole-number bounds that hold for all true counts at once with at least `confidence` (union bound)."""
-    ends = (_ends(count, (1 - confidence) / len(counts)) for count in counts)
-    return [(max(0, math.ceil(few)), max(0, math.floor(many))) for few, many in ends]
+    intervals = (_count_interval(count, (1 - confidence) / len(counts)) for count in counts)
+    return [(max(0, math.ceil(few)), max(0, math.floor(many))) for few, many in intervals]
 
 
-def _ends(count: NoisyCount, error: float) -> tuple[float, float]:
+def _count_interval(count: NoisyCount, error: float) -> Interval:
     reach = two_sided_quantile(1 - error) * count.scale
     return count.value - reach, count.value + reach
 
@@ -458,9 +460,7 @@ class NoisyMoments:
     rounding: float  # the most by which rounding can move a mean square
 
 
-def variances(
-    moments: NoisyMoments, kind: VarianceKind, confidence: float
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def variances(moments: NoisyMoments, kind: VarianceKind, confidence: float) -> Estimated:
     """Estimate, lower and upper end of every group's variance or standard deviation.
 
     Fieller's intervals of the mean and of the mean square, both at once by the union bound
@@ -468,7 +468,7 @@ def variances(
     """
     is_sample, is_deviation = kind.endswith("samp"), kind.startswith("stddev")
     level = 1.0 - (1.0 - check_confidence(confidence)) / (3 if is_sample else 2)
-    low, high = _population(moments, level)
+    low, high = _population_variances(moments, level)
     estimate = _plain_variance(moments)
     if is_sample:
         fewest, most = _correction(moments, level)
@@ -481,7 +481,7 @@ def variances(
     return estimate, low, high
 
 
-def _population(m: NoisyMoments, level: float) -> tuple[FloatArray, FloatArray]:
+def _population_variances(m: NoisyMoments, level: float) -> Ends:
     """The mean square minus the square of the mean, each inside its Fieller interval."""
     least, most = _mean_ends(m, m.total, m.total_scale, m.half_range, level)
     largest = np.maximum(np.abs(least), np.abs(most))
@@ -495,16 +495,14 @@ def _population(m: NoisyMoments, level: float) -> tuple[FloatArray, FloatArray]:
     return low, high
 
 
-def _mean_ends(
-    m: NoisyMoments, total: FloatArray, scale: float, reach: float, level: float
-) -> tuple[FloatArray, FloatArray]:
+def _mean_ends(m: NoisyMoments, total: FloatArray, scale: float, reach: float, level: float) -> Ends:
+    """Fieller's interval of every group's `total` per row, which lies in [−reach, reach]."""
     ones = np.ones_like(total)
     means = NoisyMeans(total, m.count, scale * ones, m.count_scale * ones, -reach * ones, reach * ones)
-    each = NoisyMeans(*(np.asarray(part)[:, None] for part in vars(means).values()))
-    return weighted_means_intervals(each, np.ones(1), level, "fieller")
+    return weighted_means_intervals(means[..., None], np.ones(1), level, "fieller")
 
 
-def _correction(m: NoisyMoments, level: float) -> tuple[FloatArray, FloatArray]:
+def _correction(m: NoisyMoments, level: float) -> Ends:
     """n/(n − 1) at the fewest and at the most rows that the group may have, at least 2 each."""
     reach = two_sided_quantile(level) * m.count_scale
     fewest, most = np.maximum(m.count - reach, 2.0), np.maximum(m.count + reach, 2.0)
@@ -512,6 +510,7 @@ def _correction(m: NoisyMoments, level: float) -> tuple[FloatArray, FloatArray]:
 
 
 def _plain_variance(m: NoisyMoments) -> FloatArray:
+    """The estimate of every group's population variance, possibly below 0."""
     count = np.maximum(m.count, 1.0)
     return np.asarray((m.squares / count + m.square_reach) / 2.0 - (m.total / count) ** 2)
 
@@ -535,12 +534,10 @@ def bin_number(rho: float, rows: int) -> int:
     (128, 1024, 64)
     """
     balanced = (2 * _TYPICAL_GROUP / (2.0 * gaussian_scale(rows, rho))) ** (2 / 3)
-    return int(min(max(2 ** round(math.log2(balanced)), _FEWEST), _MOST))
+    return int(min(max(2 ** round(math.log2(balanced)), _FEWEST_BINS), _MOST_BINS))
 
 
-def quantiles(
-    histogram: NoisyHistogram, level: float, confidence: float
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def quantiles(histogram: NoisyHistogram, level: float, confidence: float) -> Estimated:
     """Estimate, lower and upper end of every group's quantile.
 
     Each end is found by testing the edges in order and stopping at the first that is not certain, so only one
@@ -572,9 +569,7 @@ def _crossing(histogram: NoisyHistogram, lead: FloatArray, level: float) -> Floa
     return np.array([float(np.interp(0.0, steps, histogram.edges)) for steps in rising])
 
 
-def shares_up_to(
-    counts: FloatArray, scale: float, confidence: float
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def shares_up_to(counts: FloatArray, scale: float, confidence: float) -> Estimated:
     """Estimate, lower and upper end of the share of values up to each edge of a noisy histogram.
 
     All intervals hold at once with at least `confidence`, so they may be used to choose an edge. At the first

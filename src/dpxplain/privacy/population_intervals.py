@@ -14,19 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.model.release import FloatArray
-from dpxplain.privacy.calibration import normal_cdfs
+from dpxplain.privacy.calibration import failure_quantile, normal_cdfs
 from dpxplain.privacy.intervals import (
+    Ends,
+    Estimated,
     Interval,
     NoisyMean,
     NoisyMeans,
     NoisyMoments,
-    _quantile,
-    _weighted,
-    _weighted_reach,
     variances,
+    weighted_ends,
+    weighted_reach,
 )
-
-_Ends = tuple[FloatArray, FloatArray]
 
 # Below this count Poisson probabilities are used directly, unless privacy noise is so wide that their steps
 # and skew vanish in it. Above it the score interval differs by less than 1% of its width.
@@ -34,7 +33,7 @@ _EXACT_BELOW, _EXACT_NOISE = 30.0, 4.0
 _TERMS = 180  # terms of the Poisson sum: at the largest mean that is tried, the rest is below 1e-12
 _LARGEST_MEAN = 100.0
 _HALVINGS = 40
-_OF_SPREAD = 0.1  # share of the error probability for the two bounds that make up a column's spread
+_SPREAD_SHARE = 0.1  # of the error probability, for the two bounds that make up a column's spread
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Spread:
 
 def count_ends(
     counts: FloatArray, scale: float, failure: float, *, cluster: int = 1, total: float | None = None
-) -> _Ends:
+) -> Ends:
     """Ends of each group's average count over samples like this one.
 
     In a multinomial sample of N = `total` rows, a count with mean λ has variance λ(1 − λ/N). Without `total`
@@ -63,53 +62,55 @@ def count_ends(
     return np.maximum(low, 0.0) * cluster, np.maximum(high, 0.0) * cluster
 
 
-def _uncut_ends(counts: FloatArray, scale: float, failure: float, total: float | None = None) -> _Ends:
+def _uncut_ends(counts: FloatArray, scale: float, failure: float, total: float | None) -> Ends:
     """Ends of each Poisson mean; they go below 0 where the mean could be 0 and only the noise varies.
 
     Both kinds of ends pass 0 exactly where a count of ±zσ was released, so they continue without a step.
     """
     low, high = _score_ends(counts, scale, failure, total)
-    few = counts < (_EXACT_BELOW if scale < _EXACT_NOISE else -math.inf)
-    if few.any():
-        low[few], high[few] = _exact_ends(counts[few], scale, failure)
-    reach = _quantile(failure) * scale
+    is_few = counts < (_EXACT_BELOW if scale < _EXACT_NOISE else -math.inf)
+    if is_few.any():
+        low[is_few], high[is_few] = _exact_ends(counts[is_few], scale, failure)
+    reach = failure_quantile(failure) * scale
     return np.where(counts < reach, counts - reach, low), np.where(counts < -reach, counts + reach, high)
 
 
-def _score_ends(counts: FloatArray, scale: float | FloatArray, failure: float, total: float | None) -> _Ends:
+def _score_ends(counts: FloatArray, scale: float | FloatArray, failure: float, total: float | None) -> Ends:
     """All λ with (count − λ)² ≤ z²(σ² + λ(1 − λ/N))."""
-    z = _quantile(failure)
+    z = failure_quantile(failure)
     square = 1.0 + (0.0 if total is None else z**2 / total)
     half = counts + z**2 / 2.0
     root = np.sqrt(np.maximum(half**2 - square * (counts**2 - (z * scale) ** 2), 0.0))
     return (half - root) / square, (half + root) / square
 
 
-def _exact_ends(counts: FloatArray, scale: float, failure: float) -> _Ends:
+def _exact_ends(counts: FloatArray, scale: float, failure: float) -> Ends:
     """All λ for which neither tail of Poisson(λ) plus noise beyond the released count is below failure/2."""
     steps = np.arange(_TERMS)
     at_most = normal_cdfs((counts[:, None] - steps) / max(scale, 1e-9))
 
-    def solved(tail: FloatArray, falls: bool) -> FloatArray:
+    def mean_at(tail: FloatArray, falls: bool) -> FloatArray:
+        """The mean, rounded outwards, at which the chance of this tail is failure/2; by bisection."""
         low, high = np.zeros(len(counts)), np.full(len(counts), _LARGEST_MEAN)
         for _ in range(_HALVINGS):
             middle = (low + high) / 2.0
             above = (_poisson(middle, steps) * tail).sum(axis=1) > failure / 2.0
             further = above if falls else ~above
             low, high = np.where(further, middle, low), np.where(further, high, middle)
-        return high if falls else low  # outwards
+        return high if falls else low
 
-    return solved(1.0 - at_most, falls=False), solved(at_most, falls=True)
+    return mean_at(1.0 - at_most, falls=False), mean_at(at_most, falls=True)
 
 
 def _poisson(means: FloatArray, steps: NDArray[np.int64]) -> FloatArray:
+    """The probability of every number of steps, for each mean."""
     logs = np.cumsum(np.log(np.maximum(steps, 1)))
     with np.errstate(divide="ignore", invalid="ignore"):
         powers = np.where(steps == 0, 0.0, steps * np.log(means)[:, None])
     return np.asarray(np.exp(powers - means[:, None] - logs))
 
 
-def sum_ends(totals: FloatArray, scale: float, largest: float, failure: float, *, cluster: int = 1) -> _Ends:
+def sum_ends(totals: FloatArray, scale: float, largest: float, failure: float, *, cluster: int = 1) -> Ends:
     """Ends of each group's average sum over samples like this one.
 
     All values have the sign of `largest` and are at most as large in size. Such a sum varies at most as much
@@ -126,16 +127,16 @@ def spread_ends(moments: NoisyMoments, confidence: float, *, cluster: int = 1) -
     √variance of the rows + range·√(2·ln(1/δ)/(n − 1)), with the upper end of the released variance and the
     lower end of n.
     """
-    failure = (1.0 - confidence) * _OF_SPREAD
+    failure = (1.0 - confidence) * _SPREAD_SHARE
     _, _, highest = variances(moments, "var_samp", 1.0 - failure / 2.0)
-    fewest = (moments.count - _quantile(failure / 4.0) * moments.count_scale) / cluster
+    fewest = (moments.count - failure_quantile(failure / 4.0) * moments.count_scale) / cluster
     slack = np.sqrt(2.0 * math.log(4.0 / failure) / np.maximum(fewest - 1.0, 1e-9))
     return Spread(np.sqrt(highest) + 2.0 * moments.half_range * slack, failure)
 
 
 def mean_ends(
     means: Sequence[NoisyMean], failure: float, *, cluster: int = 1, spread: FloatArray | None = None
-) -> _Ends:
+) -> Ends:
     """Ends, for each group, of the population means m that agree with the released sum and count.
 
     These m have (S − m·n)² ≤ z²(σ_S² + m²σ_n² + n·V(m)), where m, S and the bounds ±h are measured from the
@@ -151,7 +152,7 @@ def _uncut_means(
     parts: NoisyMeans, failure: float, cluster: int, spread: FloatArray | None
 ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
     """Ends measured from the middle, possibly beyond the bounds, and which groups may have any mean."""
-    z, half = _quantile(failure), (parts.high - parts.low) / 2.0
+    z, half = failure_quantile(failure), (parts.high - parts.low) / 2.0
     total, count = parts.noisy_sum, parts.noisy_count
     sampling_weight = np.maximum(count, 0.0) * cluster  # what the sampling variance is multiplied by
     square = count**2 - (z * parts.count_scale) ** 2
@@ -170,7 +171,7 @@ def _uncut_means(
     return np.where(is_open, -half, low), np.where(is_open, half, high), is_open
 
 
-def _between_roots(square: FloatArray, half: FloatArray, constant: FloatArray) -> _Ends:
+def _between_roots(square: FloatArray, half: FloatArray, constant: FloatArray) -> Ends:
     """All m with square·m² − 2·half·m + constant ≤ 0; the whole line where that has no two ends."""
     discriminant = half**2 - square * constant
     bounded = (square > 0.0) & (discriminant >= 0.0)
@@ -200,28 +201,28 @@ class WeightedCounts:
         self._counts = np.asarray(values, dtype=np.float64) / largest
         self._scale = scale / abs(largest)
         self._largest, self._failure, self._total = largest, failure, total
-        self._known: dict[tuple[int, ...], tuple[FloatArray, FloatArray, FloatArray]] = {}
+        self._merged_counts: dict[tuple[int, ...], Estimated] = {}
 
     def __call__(self, weights: Sequence[float]) -> Interval:
-        signed, together = np.unique(np.asarray(weights) * self._largest, return_inverse=True)
-        centre, low, high = self._merged(tuple(together.tolist()))
+        signed, weight_of = np.unique(np.asarray(weights) * self._largest, return_inverse=True)
+        centre, low, high = self._merged(tuple(weight_of.tolist()))
         limits = (-math.inf if (signed < 0.0).any() else 0.0), (math.inf if (signed > 0.0).any() else 0.0)
         return _mover(centre, low, high, signed, limits)
 
-    def _merged(self, together: tuple[int, ...]) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Merged counts of the groups of equal weight, and their ends; they depend on nothing else."""
-        if together not in self._known:
-            centre = np.bincount(together, self._counts).astype(np.float64)
+    def _merged(self, weight_of: tuple[int, ...]) -> Estimated:
+        """The merged count of the groups of each weight, and its ends; `weight_of` numbers their weights."""
+        if weight_of not in self._merged_counts:
+            centre = np.bincount(weight_of, self._counts).astype(np.float64)
             ends = [
                 _uncut_ends(centre[[i]], self._scale * math.sqrt(groups), self._failure, self._total)
-                for i, groups in enumerate(np.bincount(together))
+                for i, groups in enumerate(np.bincount(weight_of))
             ]
             low, high = (np.concatenate(sides) for sides in zip(*ends, strict=True))
             if len(centre) > 1:  # exact ends fall steeply where noise is below 0; MOVER's distances must not
-                scales = self._scale * np.sqrt(np.bincount(together))
+                scales = self._scale * np.sqrt(np.bincount(weight_of))
                 high = np.maximum(high, _score_ends(centre, scales, self._failure, self._total)[1])
-            self._known[together] = centre, low, high
-        return self._known[together]
+            self._merged_counts[weight_of] = centre, low, high
+        return self._merged_counts[weight_of]
 
 
 class WeightedMeans:
@@ -243,7 +244,7 @@ class WeightedMeans:
 
     def __call__(self, weights: Sequence[float]) -> Interval:
         signed = np.asarray(weights, dtype=np.float64)
-        least, most = _weighted(self._parts.low, self._parts.high, signed)
+        least, most = weighted_ends(self._parts.low, self._parts.high, signed)
         limits = float(least), float(most)
         return _mover(self._centre, self._low, self._high, signed, limits, self._is_open)
 
@@ -268,8 +269,8 @@ def _mover(
             below, above = np.where(side, longer, below), np.where(side, longer, above)
     unknown = np.zeros(len(weights), dtype=bool) if is_open is None else is_open
     known = np.where(unknown, 0.0, weights)
-    down, up = _weighted_reach(centre, centre - below, centre + above, known)
-    least, most = _weighted(low, high, np.where(unknown, weights, 0.0))
+    down, up = weighted_reach(centre, centre - below, centre + above, known)
+    least, most = weighted_ends(low, high, np.where(unknown, weights, 0.0))
     middle = float(np.sum(known * centre))
     ends = np.clip([middle - down + least, middle + up + most], *limits)
     return float(ends[0]), float(ends[1])

@@ -8,6 +8,7 @@ test_bounded_neighbours.py. All inputs are public.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ import numpy as np
 from dpxplain.errors import InternalError
 from dpxplain.model.process import cached_property
 from dpxplain.model.release import FloatArray
-from dpxplain.privacy.calibration import gaussian_scale
+from dpxplain.privacy.calibration import gaussian_scale, rounded_up
 
 Aggregate = Literal["count", "sum", "avg"]
 Neighbours = Literal["unbounded", "bounded"]
@@ -33,6 +34,8 @@ SCORE_SLACK = 8
 """One row moves such a score by at most SCORE_GRID + SCORE_SLACK, floating point included, in tables of up
 to 2**31 rows and questions on any number of groups: docs/proofs/sensitivity.md, section 7."""
 
+SCORE_SENSITIVITY = SCORE_GRID + SCORE_SLACK
+
 
 def count_sensitivity(rows: int = 1, neighbours: Neighbours = "unbounded") -> float:
     """The most a vector of row counts, one per group, moves in Euclidean length.
@@ -40,7 +43,7 @@ def count_sensitivity(rows: int = 1, neighbours: Neighbours = "unbounded") -> fl
     >>> count_sensitivity(3), round(count_sensitivity(3, "bounded") / 3, 6)
     (3.0, 1.414214)
     """
-    return float(rows) if neighbours == "unbounded" else _rounded_up(math.sqrt(2) * rows)
+    return float(rows) if neighbours == "unbounded" else rounded_up(math.sqrt(2) * rows)
 
 
 def fit_sensitivity(partitions: int, rows: int = 1, neighbours: Neighbours = "unbounded") -> float:
@@ -51,7 +54,7 @@ def fit_sensitivity(partitions: int, rows: int = 1, neighbours: Neighbours = "un
     >>> round(fit_sensitivity(4, 50), 6), round(fit_sensitivity(2, 1, "bounded"), 6)
     (100.0, 2.0)
     """
-    return _rounded_up(count_sensitivity(rows, neighbours) * math.sqrt(partitions))
+    return rounded_up(count_sensitivity(rows, neighbours) * math.sqrt(partitions))
 
 
 def sum_sensitivity(low: int, high: int, rows: int = 1, neighbours: Neighbours = "unbounded") -> float:
@@ -65,7 +68,7 @@ def sum_sensitivity(low: int, high: int, rows: int = 1, neighbours: Neighbours =
     largest = max(abs(low), abs(high))
     if neighbours == "unbounded":
         return float(rows * largest)
-    return _rounded_up(rows * max(high - low, math.sqrt(2) * largest))
+    return rounded_up(rows * max(high - low, math.sqrt(2) * largest))
 
 
 def mean_sum_sensitivity(low: int, high: int, rows: int = 1, neighbours: Neighbours = "unbounded") -> float:
@@ -237,10 +240,6 @@ def _average_family(weight: _Weights, value: _Values) -> float:
     return math.hypot(w, unmatched) * value.width
 
 
-def _rounded_up(sensitivity: float) -> float:
-    return sensitivity * (1.0 + 2.0**-50)  # covers the few roundings before it
-
-
 def _usable(sensitivity: float, spread: float) -> float:
     """Refuse weights and bounds whose product leaves the range of floats: noise must never round to none."""
     if spread > 0 and not 1e-150 <= sensitivity <= 1e150:
@@ -304,7 +303,7 @@ def persons_block(unit: str, groups: int, share: float) -> MeasuredBlock:
 
     Replacing a unit removes at most `groups` ones and adds at most as many.
     """
-    reach = math.sqrt(groups) * (1.0 + 2.0**-50)
+    reach = rounded_up(math.sqrt(groups))
     return MeasuredBlock((MeasuredPart("persons", unit, reach, share),), ((1.0,),), ((math.sqrt(2),),))
 
 
@@ -325,24 +324,24 @@ def total_block(column: str, low: int, high: int, unit: float, share: float) -> 
     return MeasuredBlock((MeasuredPart("total", column, largest, share, unit),), ((1.0,),), ((apart,),))
 
 
-def values_block(column: str, share: float, *, nulls: bool) -> MeasuredBlock:
-    """The rows with a value in the column and, with `nulls`, those without.
+def values_block(column: str, share: float, *, counts_nulls: bool) -> MeasuredBlock:
+    """The rows with a value in the column and, with `counts_nulls`, those without.
 
     A row is in one of the two counts, so both together cost as much as one.
     """
-    values, missing = MeasuredPart("values", column, 1, share), MeasuredPart("nulls", column, 1, share)
-    if not nulls:
-        return MeasuredBlock((values,), ((1.0,),), ((1.0,),))
-    return MeasuredBlock((values, missing), ((1.0, 0.0), (0.0, 1.0)), ((1.0, 1.0),))
+    return _with_nulls((MeasuredPart("values", column, 1, share),), (), counts_nulls=counts_nulls)
 
 
 def centred_block(
-    column: str, low: int, high: int, unit: float, count_share: float, sum_share: float, *, nulls: bool
+    column: str, low: int, high: int, unit: float, count_share: float, sum_share: float, *, counts_nulls: bool
 ) -> MeasuredBlock:
-    """Rows with a value, their centred and doubled sum Σ(2x − low − high); with `nulls`, rows without one."""
+    """The rows with a value in the column, and their centred and doubled sum Σ(2x − low − high).
+
+    With `counts_nulls`, also the rows without one.
+    """
     values = MeasuredPart("values", column, 1, count_share)
     centred = MeasuredPart("centred", column, high - low, sum_share, unit / 2)
-    return _with_nulls((values, centred), ((0.0, 2.0),), nulls=nulls)
+    return _with_nulls((values, centred), ((0.0, 2.0),), counts_nulls=counts_nulls)
 
 
 def squares_block(
@@ -355,13 +354,18 @@ def squares_block(
     """
     values, total, *missing = centred.parts
     squares = MeasuredPart("squares", column, reach, share, unit)
-    return _with_nulls((values, total, squares), ((0.0, 2.0, 2.0),), nulls=bool(missing))
+    return _with_nulls((values, total, squares), ((0.0, 2.0, 2.0),), counts_nulls=bool(missing))
 
 
-def _with_nulls(parts: tuple[MeasuredPart, ...], replaced: tuple[Move, ...], *, nulls: bool) -> MeasuredBlock:
-    """A block whose parts a row with a value moves by their reach; rows without one are counted for free."""
+def _with_nulls(
+    parts: tuple[MeasuredPart, ...], replaced: tuple[Move, ...], *, counts_nulls: bool
+) -> MeasuredBlock:
+    """A block whose parts a row with a value moves by their reach; rows without one are counted for free.
+
+    `replaced` lists further moves between two rows of one group that both have a value.
+    """
     value = (1.0,) * len(parts)
-    if not nulls:
+    if not counts_nulls:
         return MeasuredBlock(parts, (value,), (*replaced, value))
     missing = MeasuredPart("nulls", parts[0].column, 1, sum(part.share for part in parts))
     added = (*value, 0.0), (*(0.0 for _ in parts), 1.0)
@@ -491,10 +495,10 @@ class CountPrecision:
         return np.asarray(self.nulls / self._diagonal)
 
 
-_STEPS = 400
+_STEPS = 400  # of the search, at most
 _GRAINS = 1000  # shares are whole thousandths, so that rounding on another machine does not change them
 _PARTS = 50  # more parts share finer grains: twice as fine up to 100 parts, three times up to 150 ...
-_CONVERGED = 1e-15
+_CONVERGED = 1e-15  # relative change of all shares in a step
 _LEAST = 10  # the fewest grains of a measured part
 
 
@@ -506,10 +510,10 @@ class AskedColumn:
     its sum is taken from: an error of one row in the count moves the result that far.
     """
 
-    counted: bool  # COUNT(column) is asked
+    is_counted: bool  # COUNT(column) is asked
     offsets: tuple[float, ...]
-    direct: bool = False  # only a SUM is asked, which needs no count
-    squared: bool = False  # a variance or standard deviation is asked
+    is_direct: bool = False  # only a SUM is asked, which needs no count
+    is_squared: bool = False  # a variance or standard deviation is asked
 
 
 @dataclass(frozen=True)
@@ -519,16 +523,16 @@ class RhoShares:
     rows: float
     counts: tuple[float, ...]
     sums: tuple[float, ...]
-    squares: tuple[float, ...] = ()
+    squares: tuple[float, ...]
 
 
 @lru_cache(maxsize=256)
 def allocate(columns: tuple[AskedColumn, ...], *, counts_rows: bool) -> RhoShares:
     """The shares of ρ; `counts_rows` says whether COUNT(*) is asked.
 
-    >>> allocate((AskedColumn(counted=False, offsets=(1.0,)),), counts_rows=False)  # halves
+    >>> allocate((AskedColumn(is_counted=False, offsets=(1.0,)),), counts_rows=False)  # halves
     RhoShares(rows=0.0, counts=(0.5,), sums=(0.5,), squares=(0.0,))
-    >>> allocate((AskedColumn(counted=False, offsets=(0.25,)),), counts_rows=True)
+    >>> allocate((AskedColumn(is_counted=False, offsets=(0.25,)),), counts_rows=True)
     RhoShares(rows=0.45, counts=(0.123,), sums=(0.427,), squares=(0.0,))
     """
     design = _Design(columns, counts_rows)
@@ -573,19 +577,19 @@ class _Design:
         self.columns = columns
         self.counts_rows = counts_rows
         self.size = len(columns)
-        most = max((len(column.offsets) for column in columns), default=0)
-        self.counted = np.array([column.counted for column in columns], dtype=bool)
-        self.squared = np.array([column.squared for column in columns], dtype=bool)
-        self.asked = np.array([[i < len(c.offsets) for i in range(most)] for c in columns], dtype=bool)
-        self.offsets = np.zeros((self.size, most))
-        self.asked = self.asked.reshape(self.offsets.shape)
-        self.offsets[self.asked] = [offset for column in columns for offset in column.offsets]
-        self.aggregates = counts_rows + int(self.counted.sum() + self.asked.sum() + self.squared.sum())
+        self.counted = np.array([column.is_counted for column in columns], dtype=bool)
+        self.squared = np.array([column.is_squared for column in columns], dtype=bool)
+        # The first SUM or AVG of every column, then the second: their offsets, and which columns have one.
+        offsets = itertools.zip_longest(*(column.offsets for column in columns), fillvalue=math.nan)
+        self.sums = [(np.nan_to_num(each), ~np.isnan(each)) for each in map(np.array, offsets)]
+        number_of_sums = sum(len(column.offsets) for column in columns)
+        self.aggregates = counts_rows + number_of_sums + int(self.counted.sum() + self.squared.sum())
 
     def start(self) -> FloatArray:
-        counts = [0.0 if column.direct else 1.0 for column in self.columns]
-        sums = [1.0 if column.offsets or column.squared else 0.0 for column in self.columns]
-        squares = [1.0 if column.squared else 0.0 for column in self.columns]
+        """Equal shares for every part that is needed."""
+        counts = [0.0 if column.is_direct else 1.0 for column in self.columns]
+        sums = [1.0 if column.offsets or column.is_squared else 0.0 for column in self.columns]
+        squares = [1.0 if column.is_squared else 0.0 for column in self.columns]
         shares = np.array([float(self.counts_rows), *counts, *sums, *squares])
         return np.asarray(shares / shares.sum())
 
@@ -601,7 +605,7 @@ class _Design:
             sum_variance, square_variance = 1.0 / sums, 0.25 / squares
         variances = precision.variances
         weights, own = self.counted / variances, np.zeros((3, self.size))
-        for offset, is_asked in zip(self.offsets.T, self.asked.T, strict=True):
+        for offset, is_asked in self.sums:
             inverse = np.where(is_asked, 1.0 / (sum_variance + offset * variances), 0.0)
             weights += offset * inverse
             own[1] += _product(inverse, sum_variance**2)
@@ -629,5 +633,6 @@ class _Design:
         return CountPrecision(float(shares[0]), values, counts + sums + squares)
 
     def named(self, shares: FloatArray) -> RhoShares:
+        """The shares by part and column."""
         counts, sums, squares = (tuple(part) for part in shares[1:].reshape(3, self.size).tolist())
         return RhoShares(float(shares[0]), counts, sums, squares)

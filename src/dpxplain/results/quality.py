@@ -271,7 +271,7 @@ class PlannedDiscovery(Planned[DiscoveryRelease, Discovery]):
     @property
     def key(self) -> str:
         """Identity of the request, the same for every attempt."""
-        return discovery_key(self.plan.schema, self.plan.column, getattr(self._dataset.noise, "seed", None))
+        return discovery_key(self.plan.schema, self.plan.column, self._dataset.seed)
 
     def _find(self) -> Released[DiscoveryRelease] | None:
         """The stored discovery, whatever its price was; None if no attempt has found values. Free."""
@@ -284,8 +284,7 @@ class PlannedDiscovery(Planned[DiscoveryRelease, Discovery]):
         With `only_share`, also raises if δ exceeds the column's even share.
         """
         plan, dataset = self.plan, self._dataset
-        seed = getattr(dataset.noise, "seed", None)
-        is_known = bool(known_values(plan.schema, plan.column, dataset.ledger, seed))
+        is_known = bool(known_values(plan.schema, plan.column, dataset.ledger, dataset.seed))
         if is_known or plan.column in dataset.schema.columns:
             raise BadRequest(
                 f"The values of {self.plan.column} are already discovered.",

@@ -290,8 +290,8 @@ class Question(AskedQuestion):
         """The ρ needed for relative influences within ± `relative` (0.02 is ±2%), or ranks within `ranks`.
 
         Or for a `precision`: the share of the k shown that are among the true k. Spends nothing. `ranks` and
-        `precision` depend on how close the influences are, so they need an earlier preparation. A result of 0
-        means that this preparation is enough: explain from it for free.
+        `precision` depend on how close the influences are, so they need an earlier preparation. For a
+        `precision`, 0 means that this preparation is enough: explain from it for free.
         """
         choice = FamilyChoice(attributes, conjuncts, exclude, predicates)
         options = ExplanationOptions(choice, k, mechanism=mechanism, confidence=confidence)

@@ -16,7 +16,8 @@ from typing import Literal
 import numpy as np
 
 from dpxplain.model.release import BoolArray, FloatArray, IntArray
-from dpxplain.privacy.calibration import normal_quantile
+from dpxplain.privacy.calibration import failure_quantile
+from dpxplain.privacy.intervals import Ends
 
 # -- Estimates ---------------------------------------------------------------------------------------------
 #
@@ -237,8 +238,6 @@ def _measure(
 # not trusted, and bound the effect of the minimum and maximum in the definition of influence
 # (docs/proofs/marginals.md, sections 4 and 5).
 
-Ends = tuple[FloatArray, FloatArray]
-
 
 def simultaneous_quantile(confidence: float, number: int) -> float:
     """z such that `number` Gaussians, however correlated, all lie within ±zσ at `confidence` (Šidák).
@@ -246,7 +245,7 @@ def simultaneous_quantile(confidence: float, number: int) -> float:
     >>> round(simultaneous_quantile(0.95, 1), 3), round(simultaneous_quantile(0.95, 103), 3)
     (1.96, 3.482)
     """
-    return -normal_quantile(-math.expm1(math.log(confidence) / number) / 2.0)
+    return failure_quantile(-math.expm1(math.log(confidence) / number))
 
 
 @dataclass(frozen=True)

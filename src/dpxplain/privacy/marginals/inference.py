@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpxplain.model.release import BoolArray, FloatArray, IntArray, ReleasedLine
-from dpxplain.privacy.calibration import gaussian_scale, normal_quantile
+from dpxplain.privacy.calibration import failure_quantile, gaussian_scale
 from dpxplain.privacy.intervals import (
     DEFAULT_METHOD,
+    Ends,
+    Estimated,
     Interval,
     NoisyMean,
     NoisyMeans,
@@ -28,7 +30,6 @@ from dpxplain.privacy.intervals import (
 )
 from dpxplain.privacy.marginals.estimates import (
     CellEstimates,
-    Ends,
     Estimates,
     Kind,
     PreparedGroups,
@@ -76,7 +77,7 @@ class MarginalInference:
     influence: FloatArray  # (..., predicates)
     influence_low: FloatArray
     influence_high: FloatArray
-    trusted: BoolArray
+    is_trusted: BoolArray
     selected: IntArray  # (..., k), by descending estimated influence
     rank_low: IntArray
     rank_high: IntArray
@@ -252,21 +253,19 @@ def _ranks(
     def of_selected(values: NDArray[Item]) -> NDArray[Item]:
         return np.take_along_axis(values, selected, axis=-1)[..., None]
 
-    both = of_selected(trusted) & trusted[..., None, :]
+    both_trusted = of_selected(trusted) & trusted[..., None, :]
     margin = z * np.sqrt(difference_variances(e, slope, selected))
     difference = of_selected(score) - score[..., None, :]
     ahead = (high[..., None, :] < of_selected(low)) | (
-        both & (difference - margin + of_selected(ties[0]) - ties[1][..., None, :] > 0.0)
+        both_trusted & (difference - margin + of_selected(ties[0]) - ties[1][..., None, :] > 0.0)
     )
     behind = (low[..., None, :] > of_selected(high)) | (
-        both & (difference + margin + of_selected(ties[1]) - ties[0][..., None, :] < 0.0)
+        both_trusted & (difference + margin + of_selected(ties[1]) - ties[0][..., None, :] < 0.0)
     )
     return 1 + behind.sum(axis=-1), size - ahead.sum(axis=-1)
 
 
-def _gap_without(
-    e: Estimates, weights: FloatArray, confidence: float, selected: IntArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _gap_without(e: Estimates, weights: FloatArray, confidence: float, selected: IntArray) -> Estimated:
     """Q(¬p(D)) of the selected: a Gaussian for COUNT and SUM, weighted means for AVG."""
     size = e.count.layout.size
     if e.kind != "avg":
@@ -279,7 +278,7 @@ def _gap_without(
 
 def _mean_gap_without(
     e: Estimates, weights: FloatArray, failure: float, selected: IntArray, method: str = DEFAULT_METHOD
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+) -> Estimated:
     rest, scale = _remaining(e.removed, selected)
     count, count_scale = _remaining(e.count, selected)
     rest, count = np.swapaxes(rest, -1, -2), np.swapaxes(count, -1, -2)
@@ -287,9 +286,7 @@ def _mean_gap_without(
     return weighted_means(means, weights, failure, method)
 
 
-def _gap(
-    e: Estimates, weights: FloatArray, confidence: float, method: str = DEFAULT_METHOD
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _gap(e: Estimates, weights: FloatArray, confidence: float, method: str = DEFAULT_METHOD) -> Estimated:
     """Q(D) from the combined totals; one statement, so no correction for selection."""
     part = e.removed
     if e.kind != "avg":
@@ -299,9 +296,7 @@ def _gap(
     return _mean_gap(e, weights, 1.0 - confidence, method)
 
 
-def _mean_gap(
-    e: Estimates, weights: FloatArray, failure: float, method: str = DEFAULT_METHOD
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _mean_gap(e: Estimates, weights: FloatArray, failure: float, method: str) -> Estimated:
     total, total_scale = e.removed.total, np.array(e.removed.total_scale)
     means = noisy_means(e, total, e.count.total, total_scale, np.array(e.count.total_scale))
     return weighted_means(means, weights, failure, method)
@@ -339,9 +334,7 @@ def _share_ends(
     return np.where(use, first_order[0], provable_ends[0]), np.where(use, first_order[1], provable_ends[1])
 
 
-def _agreeing_shares(
-    without: tuple[FloatArray, ...], gap: tuple[FloatArray, ...], ends: Ends
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _agreeing_shares(without: tuple[FloatArray, ...], gap: tuple[FloatArray, ...], ends: Ends) -> Estimated:
     """Shares and intervals that agree with the two gaps shown beside them; only ever wider than `ends`.
 
     Unknown where the gap may be 0. Where the gap without the rows may be 0, the interval includes share 1.
@@ -376,11 +369,10 @@ def noisy_means(
 
 def weighted_means(
     means: NoisyMeans, weights: FloatArray, failure: float, method: str = DEFAULT_METHOD
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+) -> Estimated:
     """Σ w·mean with the ends of its interval."""
     weighted = weights != 0.0  # a group of weight 0 has no part in the sum
-    weighted_groups = NoisyMeans(*(getattr(means, field.name)[..., weighted] for field in fields(means)))
-    low, high = weighted_means_intervals_failing(weighted_groups, weights[weighted], failure, method)
+    low, high = weighted_means_intervals_failing(means[..., weighted], weights[weighted], failure, method)
     return np.asarray(means.estimates @ weights), low, high
 
 
@@ -450,17 +442,18 @@ def first_order_shares(
     count, total = _Part.of(e.count, selected), _Part.of(e.removed, selected)
     origin = e.middle * float(weights.sum()) - at_least
     start = _MeanGaps(count, total, weights, origin)
-    covariances = [start.covariance(*pair) for pair in ((1, 1), (0, 0), (1, 0))]
-    linear = Fieller(start.gap, start.without, *covariances).shares(z)
+    by_gap, by_without = start.derivatives(0.0, -1.0), start.derivatives(1.0, 0.0)
+    pairs = ((by_gap, by_gap), (by_without, by_without), (by_gap, by_without))
+    linear = Fieller(start.gap, start.without, *(start.covariance(*pair) for pair in pairs)).shares(z)
     ends = []
     for end in linear:
         kept = np.where(np.isfinite(end), 1.0 - end, 0.0)
         step = -z * np.sign(start.without - kept * start.gap)
-        there = start.moved(kept, step, start)
-        there = start.moved(kept, step, there)
+        point = start.moved(kept, step, start)
+        point = start.moved(kept, step, point)
         with np.errstate(divide="ignore", invalid="ignore"):
-            share = 1.0 - there.without / there.gap
-        ends.append(np.where(there.gap * start.gap > 0.0, share, np.nan))
+            share = 1.0 - point.without / point.gap
+        ends.append(np.where(point.gap * start.gap > 0.0, share, np.nan))
     known = np.isfinite(linear[0]) & np.isfinite(ends[0]) & np.isfinite(ends[1])
     low, high = np.fmin(*ends), np.fmax(*ends)
     return np.where(known, low, -np.inf), np.where(known, high, np.inf)
@@ -499,21 +492,21 @@ class _Part:
             part.own_variance[selected][..., None, :],
         )
 
-    def moved(self, pace: FloatArray, by: _By) -> _Part:
+    def moved(self, pace: FloatArray, by: _Derivatives) -> _Part:
         """The estimates moved by pace · Σ · by."""
         shift = pace * self.total_variance * (by.total + self.share * by.cell)
         own = pace * self.own_variance * by.cell
         return replace(self, total=self.total + shift, cell=self.cell + self.share * shift + own)
 
-    def covariance(self, left: _By, right: _By) -> FloatArray:
+    def covariance(self, left: _Derivatives, right: _Derivatives) -> FloatArray:
         load = (left.total + self.share * left.cell) * (right.total + self.share * right.cell)
-        both = self.total_variance * load + self.own_variance * left.cell * right.cell
-        return np.asarray(np.sum(both, axis=-2))
+        by_group = self.total_variance * load + self.own_variance * left.cell * right.cell
+        return np.asarray(np.sum(by_group, axis=-2))
 
 
 @dataclass(frozen=True)
-class _By:
-    """Derivatives by every group's total and by its cell."""
+class _Derivatives:
+    """By every group's total and by its cell."""
 
     total: FloatArray
     cell: FloatArray
@@ -536,26 +529,26 @@ class _MeanGaps:
 
         The direction is taken at `slope`.
         """
-        by = slope.by(1.0, kept)
-        variance = sum(part.covariance(own, own) for part, own in zip(self._parts, by, strict=True))
-        scale = np.sqrt(variance)
+        by = slope.derivatives(1.0, kept)
+        scale = np.sqrt(self.covariance(by, by))
         pace = (step / np.where(scale > 0.0, scale, np.inf))[..., None, :]
         count, total = (part.moved(pace, own) for part, own in zip(self._parts, by, strict=True))
         return _MeanGaps(count, total, self._weights, self._origin)
 
-    def by(self, without: float, gap: FloatArray | float) -> tuple[_By, _By]:
-        """The derivatives of without·(gap without) − gap·gap, by counts and by sums."""
-        w, gap = self._weights[:, None], np.asarray(gap)[..., None, :] if np.ndim(gap) else gap
+    def derivatives(self, without: float, kept: FloatArray | float) -> tuple[_Derivatives, _Derivatives]:
+        """By counts and by sums, of `without` times the gap without the rows, minus `kept` times the gap."""
+        w, kept = self._weights[:, None], np.asarray(kept)[..., None, :] if np.ndim(kept) else kept
         at_gap, at_without = w / self._n, w / self._c
-        by_c, by_n = -without * at_without * self._mean_without, gap * at_gap * self._mean
+        by_c, by_n = -without * at_without * self._mean_without, kept * at_gap * self._mean
         by_V = without * at_without
-        return _By(by_c + by_n, -by_c), _By(by_V - gap * at_gap, -by_V)
+        return _Derivatives(by_c + by_n, -by_c), _Derivatives(by_V - kept * at_gap, -by_V)
 
-    def covariance(self, left: int, right: int) -> FloatArray:
-        """The covariance of two of the gaps: 1 the gap itself, 0 the one without the rows."""
-        first, second = (self.by(0.0, -1.0) if gap else self.by(1.0, 0.0) for gap in (left, right))
-        pairs = zip(self._parts, first, second, strict=True)
-        return np.asarray(sum(part.covariance(one, other) for part, one, other in pairs))
+    def covariance(
+        self, left: tuple[_Derivatives, _Derivatives], right: tuple[_Derivatives, _Derivatives]
+    ) -> FloatArray:
+        """The covariance of two numbers with these derivatives, by counts and by sums."""
+        by_part = zip(self._parts, left, right, strict=True)
+        return np.asarray(sum(part.covariance(first, second) for part, first, second in by_part))
 
     @property
     def _parts(self) -> tuple[_Part, _Part]:
@@ -634,7 +627,7 @@ def estimated_influences(
 
 def gap_among(e: Estimates, weights: FloatArray, rows: RowsOfGroups, failure: float) -> Gap:
     """The gap and the number of rows, with intervals that each fail with probability at most `failure`."""
-    z = -normal_quantile(failure / 2.0)
+    z = failure_quantile(failure)
     number, reach = float(rows.count.sum()), z * rows.count_scale * math.sqrt(len(rows.count))
     row_bounds = (max(0.0, number - reach), max(0.0, number + reach))
     if e.kind == "avg":
@@ -688,7 +681,7 @@ def split_rho(kind: Kind, centred_means: Sequence[float] | None = None, half_wid
 
 @dataclass(frozen=True)
 class MarginalCells:
-    """What is measured in each cell: its count and, except for COUNT, its sum within two bounds."""
+    """The numbers measured in each cell: its count and, except for COUNT, its sum within two bounds."""
 
     kind: Kind
     low: float
@@ -718,7 +711,7 @@ class MarginalCells:
 
 @dataclass(frozen=True)
 class ComparedGroups:
-    """What Phase 1 released about the groups that a question compares."""
+    """The values that Phase 1 released of the groups that a question compares."""
 
     counts: ArrayLike | None = None  # None for SUM, whose answers release no counts
     weights: Sequence[float] | None = None  # all 1 or −1 unless given
@@ -737,7 +730,7 @@ class MarginalForecast:
     change_margin: float  # of the gap's change when they are left out: a smaller change is not clear
     count_scale: float
     total_scale: float | None
-    trusted: bool  # False: a group is so small that the intervals will be the wide provable ones
+    is_trusted: bool  # False: a group is so small that the intervals will be the wide provable ones
 
 
 def predict(
@@ -758,7 +751,7 @@ def predict(
     >>> share = split_rho("avg", means, 0.5)
     >>> cells, groups = MarginalCells("avg", 0, 1, 8), ComparedGroups([22379, 16117], centred_means=means)
     >>> f = predict(cells, groups, family_size=103, rho=0.02, confidence=0.95, count_share=share)
-    >>> round(f.influence_margin), round(f.rank_margin), round(f.gap_margin, 4), f.trusted
+    >>> round(f.influence_margin), round(f.rank_margin), round(f.gap_margin, 4), f.is_trusted
     (53, 95, 0.0033, True)
     >>> round(f.change_margin, 4)
     0.0033
@@ -793,5 +786,5 @@ def predict(
         change_margin=change,
         count_scale=rows,
         total_scale=sums,
-        trusted=bool(counts is None or smallest > CLEARANCE * z * rows),
+        is_trusted=bool(counts is None or smallest > CLEARANCE * z * rows),
     )

@@ -279,13 +279,15 @@ def values_above(
     """Release the values whose noisy count exceeds the threshold, for exactly `rho` and at most `delta`."""
     threshold = threshold_for(changes, rho, delta)
     counted = secret.reveal()
-    noisy = draw_gaussian(noise, gaussian_measurement(threshold.scale), counted.units, threshold.scale)
+    # Sorted before the draw: an engine returns groups in any order. That order would reveal something about
+    # the rows, and a seed would not repeat the noise of each value.
+    order = sorted(range(len(counted.values)), key=counted.values.__getitem__)
+    units = counted.units[order]
+    noisy = draw_gaussian(noise, gaussian_measurement(threshold.scale), units, threshold.scale)
     # Strictly above: OpenDP's map bounds P(N ≥ T) for whole N by P(Z ≥ T − 1) for a Gaussian Z.
-    above_threshold = [(value, count) for value, count in zip(counted.values, noisy.tolist(), strict=True)
-            if count > threshold.least]  # fmt: skip
-    above_threshold.sort()  # the order in which they were counted would reveal something about the rows
+    above = np.flatnonzero(noisy > threshold.least).tolist()
     return ValuesAboveThreshold(
-        tuple(value for value, _ in above_threshold), tuple(float(count) for _, count in above_threshold)
+        tuple(counted.values[order[place]] for place in above), tuple(map(float, noisy[above]))
     )
 
 

@@ -1,4 +1,6 @@
-"""The two mechanisms that choose, measure and rank predicates: one-shot, which is the paper's, and vector."""
+"""Mechanisms that choose, measure and rank predicates: one-shot, which is the paper's, and vector; and the
+selection and search by distances in rows that custom influences use.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +26,7 @@ from dpxplain.privacy.calibration import (
     range_quantile,
     rank_probes,
     rank_slack,
+    rounded_up,
     top_k_scale,
 )
 from dpxplain.privacy.mechanisms.noise import (
@@ -165,7 +168,7 @@ def search_positions(
     rho: float,
     confidence: float,
     noise: NoiseSource,
-    lower_share: float = LOWER_SHARE,
+    lower_share: float,
 ) -> list[tuple[int, int]]:
     """An interval of positions 1..size for each predicate, all together for `rho`.
 
@@ -393,7 +396,7 @@ class OneShotPlan:
     @property
     def influence_sensitivity(self) -> float:
         """L2 sensitivity of the k selected scores: √k·Δ, so each costs ρ/k as in the paper."""
-        return math.sqrt(self.k) * self.sensitivity * (1.0 + 2.0**-50)  # rounded up
+        return rounded_up(math.sqrt(self.k) * self.sensitivity)
 
     @property
     def influence_scale(self) -> float:
@@ -534,7 +537,7 @@ class VectorPlan:
     @property
     def fresh_sensitivity(self) -> float:
         """L2 sensitivity of the k chosen scores: at most √k times one score's, and at most that of all."""
-        return min(math.sqrt(self.k) * self.sensitivity * (1.0 + 2.0**-50), self.family_sensitivity)
+        return min(rounded_up(math.sqrt(self.k) * self.sensitivity), self.family_sensitivity)
 
     @property
     def fresh_scale(self) -> float:

@@ -275,12 +275,12 @@ def sample(law: Law, count: int, words: Words) -> Integers:
     missing = count
     while missing:
         candidates = min(int(_CANDIDATES_PER_SAMPLE * missing) + 64, _MOST_CANDIDATES)
-        pieces.append(_kept(law, candidates, words)[:missing])
+        pieces.append(_accepted(law, candidates, words)[:missing])
         missing -= len(pieces[-1])
     return np.concatenate(pieces)
 
 
-def _kept(law: Law, candidates: int, words: Words) -> Integers:
+def _accepted(law: Law, candidates: int, words: Words) -> Integers:
     """Draws the given number of candidates and returns the accepted ones."""
     u: Integers = uniform_below(law.width, candidates, words).view(np.int64)
     signed = words(candidates)
