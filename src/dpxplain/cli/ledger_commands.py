@@ -8,7 +8,6 @@ import os
 import secrets
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,6 +31,7 @@ from dpxplain.cli.screen import BROKEN, ERR, OK, OUT, VIOLATED, amount, emit, no
 from dpxplain.errors import BadRequest
 from dpxplain.ledger.protocol import AuditReport
 from dpxplain.model.charge import rho_of_units
+from dpxplain.model.display import public_fields
 
 if TYPE_CHECKING:
     from dpxplain.audit.privacy_audit import DesignFinding
@@ -112,7 +112,7 @@ def back_up(
         report = ledger.recovery.backup(target)
         problem, lost = ledger.recovery.anchor_problem(), _known_losses(ledger)
     if as_json:
-        fields = asdict(report) | {"intact": report.intact, "behind": problem}
+        fields = public_fields(report) | {"behind": problem}
         show_json({"kind": "backup", "file": str(target)} | fields)
     else:
         for broken in report.problems:
@@ -163,8 +163,9 @@ def restore(
         report = ledger.recovery.restore(backup, by=acting_curator(by))
         problem, lost = ledger.recovery.anchor_problem(), _known_losses(ledger)
     if as_json:
-        fields = asdict(report) | {"behind": problem, "lost": _as_json(lost)}
-        show_json({"kind": "restore", "file": str(file)} | fields)
+        verified = {"records": report.records, "head": report.head, "problems": report.problems}
+        further = {"behind": problem, "lost": _as_json(lost)}
+        show_json({"kind": "restore", "file": str(file)} | verified | further)
         return
     note(f"Restored {report.records:,} records, head {report.head}.")
     note("Tokens revoked after this backup are valid again. See: dpxplain token list")
@@ -278,7 +279,7 @@ def show_audit(
     with ledger_at(place) as ledger:
         records = ledger.audit(after, limit)
     if as_json:
-        show_json({"kind": "audit", "records": [asdict(record) for record in records]})
+        show_json({"kind": "audit", "records": records})
         return
     print_table(
         ("id", "time (UTC)", "who", "what", "data set", "details"),
@@ -340,7 +341,7 @@ def verify_audit(
         upgraded = ledger.store.is_upgraded
     intact = report.intact and report.records > 0
     if as_json:
-        fields = asdict(report) | {"intact": intact, "upgraded": upgraded}
+        fields = public_fields(report) | {"intact": intact, "upgraded": upgraded}
         if anchored is not None:
             age = round(anchored.age.total_seconds())
             fields["anchor"] = {"records": anchored.records, "time": anchored.time, "age_seconds": age}
@@ -419,14 +420,14 @@ def anchor_audit(
         report = ledger.verify_audit(anchor.head, earlier)
     if not report.intact:
         if as_json:
-            show_json({"kind": "audit-report"} | asdict(report) | {"intact": False})
+            show_json({"kind": "audit-report"} | public_fields(report))
         else:
             _print_report(report)
             warn("The anchor was not written.")
         raise typer.Exit(BROKEN)
     write_anchor(file, anchor, secret)
     if as_json:
-        show_json({"kind": "anchor", "file": str(file)} | asdict(anchor))
+        show_json({"kind": "anchor", "file": str(file)} | public_fields(anchor))
     else:
         note(f"Anchored at record {anchor.records:,}, head {anchor.head}.")
         note("Keep the file and the key where people who can write the ledger cannot change them.")
@@ -578,16 +579,37 @@ def _print_designs(names: list[str], *, as_json: bool) -> None:
 
 
 def _findings_payload(findings: list[DesignFinding], seed: int, minutes: float) -> dict[str, object]:
-    rows = [
-        asdict(finding) | {"reached": finding.evidence.reached, "violation": finding.violation}
-        for finding in findings
-    ]
     return {
         "kind": "privacy-audit",
         "violated": any(finding.violation for finding in findings),
         "seed": seed,
         "minutes": minutes,
-        "findings": rows,
+        "findings": list(map(_finding_payload, findings)),
+    }
+
+
+def _finding_payload(finding: DesignFinding) -> dict[str, object]:
+    evidence = finding.evidence
+    curve = [
+        {"epsilon": point.epsilon, "delta": point.delta, "allowed": point.allowed} for point in evidence.curve
+    ]
+    return {
+        "design": finding.design,
+        "mechanism": finding.mechanism,
+        "aggregate": finding.aggregate,
+        "unit": finding.unit,
+        "neighbours": finding.neighbours,
+        "evidence": {
+            "promised": evidence.promised,
+            "rho": evidence.rho,
+            "sure_rho": evidence.sure_rho,
+            "curve": curve,
+            "draws": evidence.draws,
+        },
+        "lattice": finding.lattice,
+        "seconds": finding.seconds,
+        "reached": evidence.reached,
+        "violation": finding.violation,
     }
 
 
