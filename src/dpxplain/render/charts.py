@@ -332,7 +332,7 @@ def _span(
 
 
 def _interval_writer(figures: numbers.Figures | None) -> Callable[[float, float], str]:
-    """How a tooltip writes an interval; one with an infinite end is written in words."""
+    """The function that writes intervals in tooltips. An infinite end is written in words."""
     if figures is None:
         return numbers.open_interval
     unit = numbers.PERCENT if figures.percent else numbers.PLAIN
@@ -384,7 +384,7 @@ def explanation_chart(table: Explanation, *, width: int = WIDE) -> Spec:
 def share_chart(table: Explanation, *, width: int = WIDE) -> Spec:
     """Bars of the share of the gap that each condition removes, from 0, each with its interval."""
     known_rows = [row for row in table.rows if row.share_removed is not None]
-    # As in the table, noise is left out where something is clear.
+    # As in the table, noise is left out if something is clear.
     visible_rows = [row for row in known_rows if not row.is_unclear] or known_rows
     shares = [row.share_removed or (0.0, 0.0) for row in visible_rows]
     ends = padded(

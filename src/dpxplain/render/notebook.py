@@ -327,7 +327,7 @@ def _axis(drawing: _Drawing, x: Spec, style: Spec) -> None:
 
 
 def _axis_labels(values: Sequence[float], axis: Spec) -> list[str]:
-    """Tick labels in the axis' format, or in its unit where it has one."""
+    """Tick labels in the axis' format, or in its unit if it has one."""
     if "labelExpr" not in axis:
         return tick_labels(values, axis.get("format"))
     factor, form, sign = read_labels_in(axis["labelExpr"])

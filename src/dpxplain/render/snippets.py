@@ -25,7 +25,7 @@ class Code(TypedDict):
 
 @dataclass(frozen=True)
 class CodePlace:
-    """Where to repeat a request: how Python connects, and the options that every command line has."""
+    """The data set of a repeated request: how Python connects to it, and its command-line options."""
 
     connect: str
     words: tuple[str, ...]
@@ -120,7 +120,7 @@ def _further_python(request: Mapping[str, Any]) -> str:
 
 
 def _further_words(request: Mapping[str, Any]) -> list[str]:
-    """The same on the command line, which has one confidence for both: the table's, where they differ."""
+    """The options on the command line, which has one confidence: the table's, if the question's differs."""
     options = _unusual(request) | _unusual_of_table(request)
     words: list[str] = []
     for name, value in options.items():
@@ -172,7 +172,7 @@ def _groups_words(request: Mapping[str, Any]) -> list[str]:
 
 
 def _printed(group: Sequence[Any]) -> str | None:
-    """The group as it is printed; None where that is ambiguous."""
+    """The group as it is printed; None if that is ambiguous."""
     texts = [str(value) for value in group]
     if None in group or (len(group) > 1 and any("," in text for text in texts)):
         return None

@@ -40,12 +40,12 @@ from dpxplain.words.sentences import CURATOR_ONLY, EACH_INTERVAL, NOT_PRIVATE
 
 
 @view.register
-def of_query_preview(preview: QueryPreview, most: int = MOST_ROWS) -> View:
+def of_query_preview(preview: QueryPreview) -> View:
     return _query_preview(preview, (), _margins(preview))
 
 
 @view.register
-def of_queries_preview(preview: QueriesPreview, most: int = MOST_ROWS) -> View:
+def of_queries_preview(preview: QueriesPreview) -> View:
     rows = [(numbers.clean(name), *row) for name, part in preview.parts for row in _margins(part)]
     return _query_preview(preview, (TextColumn("aggregate", wrap=True),), rows)
 
@@ -74,7 +74,7 @@ def _margins(preview: QueryPreview) -> list[tuple[str, str]]:
 
 
 @view.register
-def of_explanation_preview(preview: ExplanationPreview, most: int = MOST_ROWS) -> View:
+def of_explanation_preview(preview: ExplanationPreview) -> View:
     margins = [("influence", f"± {numbers.number(preview.influence_margin)}")]
     if preview.relative_margin is not None:
         margins.append(("relative influence", f"± {numbers.number(preview.relative_margin * 100)}%"))
@@ -111,7 +111,7 @@ def of_explanation_preview(preview: ExplanationPreview, most: int = MOST_ROWS) -
 
 
 @view.register
-def of_custom_preview(preview: CustomPreview, most: int = MOST_ROWS) -> View:
+def of_custom_preview(preview: CustomPreview) -> View:
     rows = tuple(
         (name, f"possible values after {numbers.counted(count, 'changed row')}")
         for name, count in (("influence", preview.influence_rows), ("rank", preview.rank_rows))
@@ -147,7 +147,7 @@ _ANY = "for any groups, weights, k and confidence, as often as you like"
 
 
 @view.register
-def of_preparation_preview(preview: PreparationPreview, most: int = MOST_ROWS) -> View:
+def of_preparation_preview(preview: PreparationPreview) -> View:
     return View(
         title="Preview of preparing an answer: nothing is spent",
         sql=numbers.clean(preview.sql),
@@ -161,7 +161,7 @@ def of_preparation_preview(preview: PreparationPreview, most: int = MOST_ROWS) -
 
 
 @view.register
-def of_prepared(prepared: Prepared, most: int = MOST_ROWS) -> View:
+def of_prepared(prepared: Prepared) -> View:
     already = "It was prepared before, so nothing was spent now." if prepared.free else ""
     return View(
         title="Prepared: every explanation of this answer is now free.",
@@ -191,7 +191,7 @@ _VAGUE = 0.05  # a share that may be larger than this is not known to be small
 
 
 @view.register
-def of_quality(quality: Quality, most: int = MOST_ROWS) -> View:
+def of_quality(quality: Quality) -> View:
     level, schema = numbers.level(quality.confidence), quality.schema
     facts = [fact for fact in _quality_facts(quality) if fact[0].interval[0] > 0]
     rows = [
@@ -257,7 +257,7 @@ def _nothing_to_report(quality: Quality, reported: set[str]) -> tuple[str, ...]:
 
 
 @view.register
-def of_quality_preview(preview: QualityPreview, most: int = MOST_ROWS) -> View:
+def of_quality_preview(preview: QualityPreview) -> View:
     return View(
         title="Preview of data quality: nothing is spent",
         lead=(*prices.price(preview.price), prices.expected_count(preview.margin, preview.confidence)),
@@ -268,8 +268,8 @@ def of_quality_preview(preview: QualityPreview, most: int = MOST_ROWS) -> View:
 
 
 @view.register
-def of_discovery(discovery: Discovery, most: int = MOST_ROWS) -> View:
-    rows = discovery.rows[:most]
+def of_discovery(discovery: Discovery) -> View:
+    rows = discovery.rows[:MOST_ROWS]
     number = f"{len(discovery.rows):,} value{'' if len(discovery.rows) == 1 else 's'}"
     return View(
         title=f"Values of {numbers.clean(discovery.column)}: {number}",
@@ -295,7 +295,7 @@ def of_discovery(discovery: Discovery, most: int = MOST_ROWS) -> View:
 
 
 @view.register
-def of_discovery_preview(preview: DiscoveryPreview, most: int = MOST_ROWS) -> View:
+def of_discovery_preview(preview: DiscoveryPreview) -> View:
     return View(
         title=f"Preview of discovering {numbers.clean(preview.column)}: nothing is spent",
         lead=(
@@ -311,7 +311,7 @@ def of_discovery_preview(preview: DiscoveryPreview, most: int = MOST_ROWS) -> Vi
 
 
 @view.register
-def of_tuning(tuning: Tuning, most: int = MOST_ROWS) -> View:
+def of_tuning(tuning: Tuning) -> View:
     toml = tuning.toml()
     surely = all(row.sure for row in tuning.rows) and all(row.sure for row in tuning.max_rows)
     kept = "values unchanged" if toml.startswith("[columns.") else "privacy units whole"
@@ -388,7 +388,7 @@ def _max_rows(tuning: Tuning) -> TextGrid:
 
 
 @view.register
-def of_tuning_preview(preview: TuningPreview, most: int = MOST_ROWS) -> View:
+def of_tuning_preview(preview: TuningPreview) -> View:
     return View(
         title="Preview of tuning bounds: nothing is spent",
         lead=(*prices.price(preview.price), *preview.expected),
@@ -409,8 +409,8 @@ _GAPS = ("gap_without_low", "gap_without_high", "true_gap_without", "gap_without
 
 
 @view.register
-def of_truth(truth: Truth, most: int = MOST_ROWS) -> View:
-    grids = truth_grids(truth.rows[:most], numbers.more(len(truth.rows) - most, "row"))
+def of_truth(truth: Truth) -> View:
+    grids = truth_grids(truth.rows[:MOST_ROWS], numbers.more(len(truth.rows) - MOST_ROWS, "row"))
     return View(
         title=truth.title,
         warning=CURATOR_ONLY,
@@ -418,7 +418,7 @@ def of_truth(truth: Truth, most: int = MOST_ROWS) -> View:
         grid=grids[0] if grids else None,
         further=tuple(grids[1:]),
         notes=truth.shaped_by,
-        lines=("All rows: to_pandas(), to_csv().",) if len(truth.rows) > most else (),
+        lines=("All rows: to_pandas(), to_csv().",) if len(truth.rows) > MOST_ROWS else (),
     )
 
 
