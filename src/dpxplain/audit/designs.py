@@ -28,7 +28,7 @@ Row = Mapping[str, object]
 
 @dataclass(frozen=True)
 class Releases:
-    """What was released about each copy, and the ρ that was charged for it."""
+    """The released names and numbers of each copy, and the ρ that was charged for them."""
 
     names: Sequence[str]
     numbers: FloatArray  # one row for each copy
@@ -61,7 +61,7 @@ class Design:
 
     @property
     def neighbours(self) -> str:
-        """How the two tables differ."""
+        """The difference between the two tables."""
         return "replaced" if "neighbours" in self.schema["privacy"] else "one more"
 
     def table(self, present: NDArray[np.bool_]) -> list[Row]:
@@ -378,7 +378,7 @@ class _Question:
 
 
 def _answers(interval: tuple[float, float], thresholds: Sequence[float]) -> int:
-    """How often the two binary searches for an interval's ends were told to look higher.
+    """The number of times that the binary searches for an interval's two ends went up.
 
     An end's position among the thresholds, in binary, spells out the answers of its search.
 

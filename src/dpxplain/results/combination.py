@@ -72,21 +72,12 @@ class Arithmetic:
     __slots__ = ()
     __array_ufunc__: ClassVar[None] = None  # so that a NumPy number on the left calls our operators
 
-    @property
-    def _operand(self) -> Combination:
-        released = getattr(self, "released", None)
-        if not isinstance(released, Combination):
-            raise TypeError(
-                f"You cannot compute with this {type(self).__name__}, because it is not part of an answer."
-            )
-        return released
-
     def __add__(self, other: object) -> Combination:
         return _combined("+", self, other)
 
     def __radd__(self, other: object) -> Combination:
         # `sum` starts from 0, which the user did not write, so the formula does not show it.
-        return self._operand if type(other) is int and other == 0 else _combined("+", other, self)
+        return +self if type(other) is int and other == 0 else _combined("+", other, self)
 
     def __sub__(self, other: object) -> Combination:
         return _combined("-", self, other)
@@ -110,7 +101,13 @@ class Arithmetic:
         return _combined("neg", self)
 
     def __pos__(self) -> Combination:
-        return self._operand
+        """The value as a combination."""
+        released = getattr(self, "released", None)
+        if not isinstance(released, Combination):
+            raise TypeError(
+                f"You cannot compute with this {type(self).__name__}, because it is not part of an answer."
+            )
+        return released
 
     def log(self) -> Combination:
         """The natural logarithm."""
@@ -148,8 +145,7 @@ class Combination(Arithmetic):
         self.confidence = check_asked_confidence(confidence)
         self.method = check_method(method)
 
-    @property
-    def _operand(self) -> Combination:
+    def __pos__(self) -> Combination:
         return self
 
     @cached_property
@@ -177,7 +173,7 @@ class Combination(Arithmetic):
 
     @property
     def method_note(self) -> str:
-        """What the interval's method promises; empty for the default, which chooses by the formula."""
+        """The promise of the interval's method; empty for the default, which chooses by the formula."""
         return _METHOD_NOTES.get(self.method, "")
 
     def verdict(self, at_least: float = 0.0) -> Verdict:
@@ -241,11 +237,13 @@ def exp(value: object) -> Combination:
 
 
 def _combined(name: ArithmeticOperator, *operands: object) -> Combination:
-    combinations = [operand for operand in operands if isinstance(operand, Arithmetic)]
-    expressions = []
+    """An operation on released values, combinations and numbers."""
+    confidences, expressions = [], []
     for operand in operands:
         if isinstance(operand, Arithmetic):
-            expressions.append(operand._operand._expression)
+            combination = +operand
+            confidences.append(combination.confidence)
+            expressions.append(combination._expression)
         elif isinstance(operand, Real) and not isinstance(operand, bool):
             expressions.append(_constant(operand))
         elif len(operands) == 2:
@@ -262,8 +260,7 @@ def _combined(name: ArithmeticOperator, *operands: object) -> Combination:
         )
     if name == "log" and isinstance(last, Constant) and last.value <= 0.0:
         raise BadRequest("The logarithm needs a number above 0.", remedy="Use a number above 0 in log().")
-    confidence = max((operand._operand.confidence for operand in combinations), default=0.95)
-    return Combination(Operation(name, tuple(expressions)), confidence)
+    return Combination(Operation(name, tuple(expressions)), max(confidences, default=0.95))
 
 
 def _constant(number: Real) -> Constant[float]:
