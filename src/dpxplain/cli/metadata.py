@@ -17,13 +17,15 @@ import tomlkit
 from tomlkit.items import Table
 
 from dpxplain.cli.schema_draft import (
-    DELTA_COMMENT,
-    RHO_COMMENT,
+    EXACT_SUMS,
     UNIT_COMMENT,
     Codebook,
     CodedColumn,
     Draft,
     LeftOut,
+    add_left_out,
+    add_null,
+    budget_section,
     check_names,
     number_item,
     table_name,
@@ -50,7 +52,7 @@ _VALUE_KEYS = ("keyValues", "key_values", "keys", "publicKeys", "categories", "e
 
 @dataclass
 class DescribedColumn:
-    """What metadata say about one column."""
+    """A column as its metadata describe it."""
 
     name: str
     kind: str = ""
@@ -66,10 +68,10 @@ class DescribedColumn:
 
 @dataclass
 class Description:
-    """What metadata say about one table."""
+    """A table as its metadata describe it."""
 
     name: str
-    origin: str  # where it was read from, in words
+    origin: str  # the source of the metadata, in words
     source: str | None = None
     unit: str | None = None
     max_rows: int | None = None
@@ -348,10 +350,7 @@ def draft_described(described: Description, rho: float, codebook: Codebook | Non
     document.update(parts)
     notes = {column.name: column.notes for column in described.columns}
     for omitted in left_out:
-        document.add(tomlkit.nl())
-        document.add(tomlkit.comment(f"[columns.{tomlkit.key(omitted.name).as_string()}]"))
-        for line in (f"Left out: {omitted.reason}", *notes[omitted.name]):
-            document.add(tomlkit.comment(line))
+        add_left_out(document, omitted, notes[omitted.name])
     text = tomlkit.dumps(document)
     return Draft(text, _loaded_schema(text), tuple(left_out))
 
@@ -395,8 +394,8 @@ def _declaration(column: DescribedColumn) -> Table | str:
         if column.kind in ("numbers", "dates"):
             return f"it contains {column.kind}. Declare bounds = [low, high] or edges = [...] for it."
         return f"it contains {column.kind or 'values of an unknown type'}, which a schema cannot declare."
-    if column.null and "values" in declaration and declaration["values"] != "discover":
-        declaration.add("null", tomlkit.item(True).comment("NULL is a group of its own"))
+    if "values" in declaration and declaration["values"] != DISCOVER:
+        add_null(declaration, column.null)
     if column.label:
         declaration.add("label", column.label)
     if column.value_labels:
@@ -415,17 +414,14 @@ def _domain(column: DescribedColumn) -> Iterator[tuple[str, object]]:
         is_date = column.kind == "dates"
         yield "bounds", tomlkit.item([*column.bounds] if is_date else [*map(number_item, column.bounds)])
         if column.whole:
-            yield "step", tomlkit.item(1).comment("whole numbers only, so sums are exact")
+            yield "step", tomlkit.item(1).comment(EXACT_SUMS)
     if column.kind == "text" and column.values is None and not ID_NAME.search(column.name):
-        discover = tomlkit.item("discover")
+        discover = tomlkit.item(DISCOVER)
         yield "values", discover.comment("list the values if they are public; if not: dpxplain discover")
 
 
 def _privacy_section(described: Description, rho: float) -> Table:
-    privacy = tomlkit.table()
-    privacy.add("rho", tomlkit.item(number_item(rho)).comment(RHO_COMMENT))
-    delta = tomlkit.value("1e-6").comment(DELTA_COMMENT)
-    privacy.add("delta", delta)
+    privacy = budget_section(rho)
     if described.unit is None:
         privacy.add("unit", tomlkit.item("row").comment(UNIT_COMMENT))
         if (described.max_rows or 1) > 1:

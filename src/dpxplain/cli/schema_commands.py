@@ -407,7 +407,7 @@ VersionName = Annotated[
 
 @dataclass(frozen=True)
 class DataReport:
-    """How the present data compare with the versions that the ledger knows."""
+    """The present data, compared with the versions that the ledger knows."""
 
     dataset: str
     declared: str
