@@ -91,7 +91,7 @@ class Planned(Frozen, ABC, Generic[R, Result]):
 
     @property
     def is_stored(self) -> bool:
-        """Whether it would cost nothing, because the identical request is released already."""
+        """Whether running it is free, because the identical request is released already."""
         return self._lookup.find() is not None
 
     def find(self) -> Result | None:
@@ -106,7 +106,7 @@ class Planned(Frozen, ABC, Generic[R, Result]):
 
     @property
     def look(self) -> Hashable:
-        """What the result depends on besides the plan."""
+        """The parts of the request, besides the plan, on which the result depends."""
         return None
 
     def _find(self) -> Released[R] | None:
@@ -170,13 +170,13 @@ def require_curator(dataset: object) -> TruthTeller:
 #
 # A price may be asked for in ρ or in ε; usual prices are there to choose from.
 
-NAMES = ("Rough", "Good", "Sharp")
+PRICE_NAMES = ("Rough", "Good", "Sharp")
 """The names of three prices around a usual one. The page has the same (page/src/lib/precision.ts)."""
 USUAL_QUERY, USUAL_PREPARATION, USUAL_EXPLANATION = 0.1, 0.02, 0.5
 USUAL_QUALITY = USUAL_TUNING = 0.02
 USUAL_DISCOVERY = 0.1
 _FACTOR = 5  # from one price to the next: noise shrinks with the square root of ρ
-_SHARE = 10  # the Good price is at most the whole budget divided by this, before rounding
+_GOOD_PRICES = 10  # the budget pays for at least so many requests at the Good price, before rounding
 
 
 def ladder(usual: float, limit: float) -> tuple[float, float, float]:
@@ -185,7 +185,7 @@ def ladder(usual: float, limit: float) -> tuple[float, float, float]:
     >>> ladder(0.1, 5.0), ladder(0.1, 0.4)
     ((0.02, 0.1, 0.5), (0.008, 0.04, 0.2))
     """
-    good = min(usual, limit / _SHARE) if limit > 0 else usual
+    good = min(usual, limit / _GOOD_PRICES) if limit > 0 else usual
     rough, good, sharp = (float(f"{rho:.1g}") for rho in (good / _FACTOR, good, good * _FACTOR))
     return rough, good, sharp
 

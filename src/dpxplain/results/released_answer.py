@@ -134,7 +134,7 @@ class ReleasedAnswer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
 
     @property
     def spends(self) -> tuple[Spend, ...]:
-        """What was charged, as in the ledger; only this aggregate's share if each was measured separately."""
+        """The charges as in the ledger; only this aggregate's share if each was measured separately."""
         own = tuple(spend for spend in self.entry.spends if spend.of == str(self.statement.query.aggregate))
         return self.entry.spends if self.release.shares_noise or not own else own
 
@@ -172,7 +172,7 @@ class ReleasedAnswer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
 
     @property
     def counting(self) -> Counting:
-        """How the values were counted, with the data quality if somebody has bought it."""
+        """The declarations behind the values, with the data quality if somebody has bought it."""
         return Counting.of(self.queries, self.schema, read_quality(self._dataset))
 
     @property
@@ -280,7 +280,7 @@ class ReleasedAnswer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
 
     @property
     def notes(self) -> list[str]:
-        """What HAVING left out, in sentences."""
+        """Sentences about the groups that HAVING left out."""
         return [] if self.having is None else self.having.sentences
 
     def __getitem__(self, group: object) -> AnswerRow:
@@ -299,7 +299,7 @@ class ReleasedAnswer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         return other
 
     def assess(self, contrast: Contrast, confidence: float, method: str) -> Assessment:
-        """What the released values say about a question. Free."""
+        """The estimate, interval and verdict of a question, from the released values. Free."""
         return assess(self.release, self.statement.query, self._dataset.schema, contrast, confidence, method)
 
     def unexplained(self) -> ExplanationError:
@@ -378,8 +378,6 @@ def plain_value(value: DomainValue) -> str | int | bool | None:
 
 # -- Questions about the values ----------------------------------------------------------------------------
 
-# -- Asked question ----------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True)
 class Earlier:
@@ -396,7 +394,7 @@ class AskedQuestion(ABC, Frozen, Charted):
     contrast: Contrast
     """The weighted groups. Sensitivities follow from it."""
     ratio: Ratio | None = None
-    """What is divided by what, if the question is about a ratio or share."""
+    """The groups that are divided, if the question is about a ratio or share."""
     earlier: Earlier | None = None
 
     def __init__(
@@ -470,7 +468,7 @@ class AskedQuestion(ABC, Frozen, Charted):
 
     @property
     def is_one_value(self) -> bool:
-        """Whether it asks about the value of one group as it is, not about a weighted sum."""
+        """Whether the question is about the value of one group, not about a weighted sum."""
         return self.ratio is None and self.contrast.weights == (1.0,)
 
     @property
@@ -528,7 +526,7 @@ class AskedQuestion(ABC, Frozen, Charted):
 
     @property
     def general_finding(self) -> str:
-        """What holds in the population, in plain words; empty if that was not asked."""
+        """The verdict for the population, in plain words; empty if nobody asked about it."""
         if self.in_general is None:
             return self.answer.not_general if self.population else ""
         return finding_in_general(self.in_general, self.contrast, self.confidence, self.measured, self.unit)

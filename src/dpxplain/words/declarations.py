@@ -57,7 +57,7 @@ def shaped_by(
 
 @dataclass(frozen=True)
 class Counting:
-    """How the numbers of a result were counted: every sentence, and the most urgent one as a caveat."""
+    """Sentences on how the numbers of a result were counted, and the most urgent one as a caveat."""
 
     sentences: tuple[str, ...]
     caveat: str  # empty unless a declaration surely touches rows
@@ -68,7 +68,7 @@ class Counting:
 
 
 def rows_counted(query: Query, schema: Schema) -> str:
-    """What a COUNT counts if max_rows limits the rows per unit; "" where every row counts."""
+    """The rows that a COUNT counts if max_rows limits the rows per unit; "" if every row counts."""
     privacy = schema.privacy
     if query.aggregate.kind != "count" or privacy.unit == "row":
         return ""

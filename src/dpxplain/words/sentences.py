@@ -153,7 +153,7 @@ def aggregate_words(aggregate: Aggregate, schema: Schema) -> str:
 
 
 def _cut(schema: Schema) -> str:
-    """How many rows of each privacy unit count, as part of a name; empty where every row does."""
+    """The limit of rows per privacy unit, as part of a name; empty if every row counts."""
     privacy = schema.privacy
     return "" if privacy.unit == "row" else f" (at most {privacy.max_rows:,} per {clean(privacy.unit)})"
 
@@ -185,7 +185,7 @@ def capped(aggregate: Aggregate, schema: Schema) -> str:
 
 
 def is_share(aggregate: Aggregate, schema: Schema) -> bool:
-    """Whether it averages a column with bounds 0 and 1 and either step 1 or a label that begins "share"."""
+    """Whether the aggregate averages a column with bounds 0 and 1, and step 1 or a label "share …"."""
     if aggregate.kind != "avg" or aggregate.column is None:
         return False
     column = schema.column(aggregate.column)
@@ -200,7 +200,7 @@ def _is_zero_one(name: str, schema: Schema) -> bool:
 
 
 def in_percent(aggregate: Aggregate, schema: Schema) -> bool:
-    """Whether its values are shares, written in percent: by `is_share`, or because of `unit = "share"`."""
+    """Whether the values are written in percent: by `is_share`, or because of `unit = "share"`."""
     if is_share(aggregate, schema):
         return True
     name = aggregate.column if aggregate.kind in ("avg", "quantile") else None
@@ -503,7 +503,7 @@ def folded_note(names: Sequence[str], shares: Sequence[Interval]) -> str:
 
 
 def short_effects(measured: str, verdict: Verdict) -> tuple[str, str]:
-    """What leaving rows out does if influence is above zero, and if it is below."""
+    """The effects of leaving rows out: for an influence above zero, and for one below."""
     if measured == "gap" and verdict is Verdict.REAL:
         return "shrinks the gap", "widens the gap"
     return f"lowers the {measured}", f"raises the {measured}"
@@ -515,7 +515,7 @@ def relative_text(influence: Interval, relative: Interval | None) -> str:
 
 
 def influence_note(kind: str, measured: str, *, is_relative: bool) -> str:
-    """What influence means, for tables that show it."""
+    """The meaning of influence, for tables that show it."""
     scaled = "scaled down when few rows would remain"
     if is_relative:
         return (
@@ -527,7 +527,7 @@ def influence_note(kind: str, measured: str, *, is_relative: bool) -> str:
 
 
 def promise(confidence: float, family_size: int, *, together: bool) -> str:
-    """What the intervals of a table promise."""
+    """The promise of a table's intervals."""
     intervals = f"All {family_size:,} intervals hold together" if together else "Each interval holds"
     return f"{intervals} with {level(confidence)} confidence. Intervals cover privacy noise only."
 
@@ -542,7 +542,7 @@ def mechanism_note(mechanism: str, reason: str, lower_share: float | None) -> st
 
 # -- Advice ------------------------------------------------------------------------------------------------
 #
-# What would help where the order or the effects are not clear.
+# What to try if the order or the effects are not clear.
 
 _MOST_TIMES = 1_000.0  # times the budget spent; beyond that no price is named
 _MANY_VALUES = 20  # of a column: with so many, noise alone can fill a table with them
@@ -590,7 +590,7 @@ class Circumstances:
     """The facts that `advice` needs: the budget spent and left, and what the table was chosen from."""
 
     spent: float
-    remaining: float | None  # None where it is not known
+    remaining: float | None  # None if it is not known
     conditions: int  # in the family
     columns: tuple[str, ...]  # the first column of each row's condition
     values: dict[str, int]  # how many values each column declares
@@ -598,7 +598,7 @@ class Circumstances:
 
 
 def advice(intervals: Sequence[Interval], known: Circumstances) -> str:
-    """What would help where nothing is clear: at most two sentences, and no price above what is left."""
+    """What to try if nothing is clear: at most two sentences, and no price above the remaining budget."""
     crowd = max(set(known.columns), key=known.columns.count, default="")
     crowded = known.columns.count(crowd) * 2 > len(known.columns)
     if crowded and len(known.values) > 1 and known.values.get(crowd, 0) >= _MANY_VALUES:
