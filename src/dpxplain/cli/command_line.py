@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cache
 from importlib import import_module
@@ -65,10 +65,10 @@ class LazyGroup(TyperGroup):
 
     def __init__(self, *, commands: object = None, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = _LazyCommands()
+        self.commands = _LazyCommands()  # type: ignore[assignment]  # Typer only reads it
 
 
-class _LazyCommands(MutableMapping[str, Any]):
+class _LazyCommands(Mapping[str, Any]):
     """Commands by name."""
 
     def __getitem__(self, name: str) -> Any:
@@ -79,15 +79,6 @@ class _LazyCommands(MutableMapping[str, Any]):
 
     def __len__(self) -> int:
         return len(HOMES)
-
-    def __contains__(self, name: object) -> bool:
-        return name in HOMES
-
-    def __setitem__(self, name: str, command: Any) -> None:
-        raise TypeError("The table of commands is fixed.")
-
-    def __delitem__(self, name: str) -> None:
-        raise TypeError("The table of commands is fixed.")
 
 
 @cache

@@ -27,7 +27,19 @@ from dpxplain.cli.options import (
     minute,
     print_table,
 )
-from dpxplain.cli.screen import BROKEN, ERR, OK, OUT, VIOLATED, amount, emit, note, show_json, warn
+from dpxplain.cli.screen import (
+    BROKEN,
+    ERR,
+    OK,
+    OUT,
+    VIOLATED,
+    amount,
+    emit,
+    fields_of,
+    note,
+    show_json,
+    warn,
+)
 from dpxplain.errors import BadRequest
 from dpxplain.ledger.protocol import AuditReport
 from dpxplain.model.charge import rho_of_units
@@ -163,9 +175,8 @@ def restore(
         report = ledger.recovery.restore(backup, by=acting_curator(by))
         problem, lost = ledger.recovery.anchor_problem(), _known_losses(ledger)
     if as_json:
-        verified = {"records": report.records, "head": report.head, "problems": report.problems}
-        further = {"behind": problem, "lost": _as_json(lost)}
-        show_json({"kind": "restore", "file": str(file)} | verified | further)
+        fields = fields_of(report, "records head problems") | {"behind": problem, "lost": _as_json(lost)}
+        show_json({"kind": "restore", "file": str(file)} | fields)
         return
     note(f"Restored {report.records:,} records, head {report.head}.")
     note("Tokens revoked after this backup are valid again. See: dpxplain token list")
@@ -567,8 +578,7 @@ def _print_designs(names: list[str], *, as_json: bool) -> None:
 
     chosen = [designs()[name] for name in names]
     if as_json:
-        fields = ("name", "mechanism", "aggregate", "unit", "neighbours")
-        rows = [{field: getattr(design, field) for field in fields} for design in chosen]
+        rows = [fields_of(design, "name mechanism aggregate unit neighbours") for design in chosen]
         show_json({"kind": "privacy-designs", "designs": rows})
         return
     print_table(
@@ -590,26 +600,11 @@ def _findings_payload(findings: list[DesignFinding], seed: int, minutes: float) 
 
 def _finding_payload(finding: DesignFinding) -> dict[str, object]:
     evidence = finding.evidence
-    curve = [
-        {"epsilon": point.epsilon, "delta": point.delta, "allowed": point.allowed} for point in evidence.curve
-    ]
+    curve = [fields_of(point, "epsilon delta allowed") for point in evidence.curve]
     return {
-        "design": finding.design,
-        "mechanism": finding.mechanism,
-        "aggregate": finding.aggregate,
-        "unit": finding.unit,
-        "neighbours": finding.neighbours,
-        "evidence": {
-            "promised": evidence.promised,
-            "rho": evidence.rho,
-            "sure_rho": evidence.sure_rho,
-            "curve": curve,
-            "draws": evidence.draws,
-        },
-        "lattice": finding.lattice,
-        "seconds": finding.seconds,
+        **fields_of(finding, "design mechanism aggregate unit neighbours lattice seconds violation"),
+        "evidence": fields_of(evidence, "promised rho sure_rho draws") | {"curve": curve},
         "reached": evidence.reached,
-        "violation": finding.violation,
     }
 
 

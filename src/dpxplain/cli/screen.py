@@ -108,6 +108,11 @@ def help_as_json(is_json: bool) -> Iterator[None]:
     show_json({"kind": "help", "text": text.getvalue()})
 
 
+def fields_of(record: object, names: str) -> dict[str, Any]:
+    """The named fields of a record without a list of public fields. Fields added later are not printed."""
+    return {name: getattr(record, name) for name in names.split()}
+
+
 def _finite(value: Any) -> Any:
     """The value as plain JSON, with null for infinity and NaN, which JSON does not have."""
     if isinstance(value, dict):
