@@ -423,7 +423,7 @@ def _predicate_list(texts: Sequence[str] | None, schema: Schema) -> list[Any] | 
 
 # -- Options and output of the curator ---------------------------------------------------------------------
 #
-# What `token`, `allow` and `audit` share: their options, opening the ledger, and tables of its rows.
+# Shared by `token`, `allow`, `audit`, `ledger` and `data`: options, opening the ledger, tables of its rows.
 
 LedgerPlace = Annotated[
     str | None,

@@ -190,7 +190,7 @@ _TITLE_LINE = 14
 def to_svg(spec: Spec) -> str:
     """The chart as an SVG text."""
     config = spec["config"]
-    drawing = _view(spec, config["axis"])
+    drawing = _drawing(spec, config["axis"])
     padding = config["padding"]
     left, top = math.ceil(padding["left"] - drawing.left), math.ceil(padding["top"] - drawing.top)
     width = math.ceil(left + drawing.right + padding["right"])
@@ -248,13 +248,13 @@ class _Drawing:
         )
 
 
-def _view(spec: Spec, axis_style: Spec) -> _Drawing:
+def _drawing(spec: Spec, axis_style: Spec) -> _Drawing:
     """A plot, or several beside or below each other."""
     if "layer" in spec:
         return _plot(spec, axis_style)
     whole, beside = _Drawing(), "hconcat" in spec
     for number, part in enumerate(spec["hconcat" if beside else "vconcat"]):
-        drawing = _view(part, axis_style)
+        drawing = _drawing(part, axis_style)
         if number == 0:
             whole.add(drawing, 0, 0)
         elif beside:

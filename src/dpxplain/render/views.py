@@ -31,11 +31,11 @@ def view_of(result: object) -> View:
 
 @view.register
 def of_budget(budget: Budget) -> View:
-    epsilon = epsilons(budget)
+    in_epsilon = epsilons(budget)
     amounts = (
-        ("spent", budget.spent, epsilon.spent),
-        ("left", budget.remaining, epsilon.remaining),
-        ("limit", budget.limit, epsilon.limit),
+        ("spent", budget.spent, in_epsilon.spent),
+        ("left", budget.remaining, in_epsilon.remaining),
+        ("limit", budget.limit, in_epsilon.limit),
     )
     rows = tuple((name, f"{rho:.6g}", numbers.at_most(of_rho)) for name, rho, of_rho in amounts)
     share = budget.spent / budget.limit if budget.limit else 1.0

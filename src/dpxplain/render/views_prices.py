@@ -156,7 +156,7 @@ def of_preparation_preview(preview: PreparationPreview) -> View:
             f"Afterwards every explanation of this answer is free, {_ANY}.",
             preview.forecast,
         ),
-        grid=_bought(preview.plan, "would be measured", preview.confidence),
+        grid=_measurements_grid(preview.plan, "would be measured", preview.confidence),
     )
 
 
@@ -167,12 +167,14 @@ def of_prepared(prepared: Prepared) -> View:
         title="Prepared: every explanation of this answer is now free.",
         warning="" if prepared.private else NOT_PRIVATE,
         lead=tuple(filter(None, (already, prepared.summary))),
-        grid=replace(_bought(prepared.plan, "measured once"), folded="What was measured, and how precisely"),
+        grid=replace(
+            _measurements_grid(prepared.plan, "measured once"), folded="What was measured, and how precisely"
+        ),
         notes=(*prepared.shaped_by, prices.cost(prepared.rho, prepared.spends)),
     )
 
 
-def _bought(plan: Preparation, title: str, confidence: float = 0.95) -> TextGrid:
+def _measurements_grid(plan: Preparation, title: str, confidence: float = 0.95) -> TextGrid:
     reach, level = two_sided_quantile(confidence), numbers.level(confidence)
     rows = [
         ("groups", f"{plan.groups:,}"),
@@ -331,7 +333,7 @@ def of_tuning(tuning: Tuning) -> View:
             tuple(
                 (
                     numbers.clean(row.column),
-                    _kept(row),
+                    _keep_text(row),
                     edge_text(row.low, ","),
                     edge_text(row.high, ","),
                     numbers.percent(*row.below),
@@ -343,7 +345,7 @@ def of_tuning(tuning: Tuning) -> View:
         )
     ]
     if tuning.max_rows:
-        grids.append(_max_rows(tuning))
+        grids.append(_max_rows_grid(tuning))
     grids = [grid for grid in grids if grid.rows]
     return View(
         title=f"Bounds for {numbers.clean(tuning.schema.table.name)}, within the declared bounds",
@@ -360,11 +362,11 @@ def of_tuning(tuning: Tuning) -> View:
     )
 
 
-def _kept(row: BoundsProposal | RowsProposal) -> str:
+def _keep_text(row: BoundsProposal | RowsProposal) -> str:
     return numbers.level(row.keep) if row.sure else f"{numbers.level(row.keep)}?"
 
 
-def _max_rows(tuning: Tuning) -> TextGrid:
+def _max_rows_grid(tuning: Tuning) -> TextGrid:
     unit = numbers.clean(tuning.schema.privacy.unit)
     return TextGrid(
         (
@@ -376,7 +378,7 @@ def _max_rows(tuning: Tuning) -> TextGrid:
         ),
         tuple(
             (
-                _kept(row),
+                _keep_text(row),
                 f"{row.max_rows:,}",
                 numbers.percent(*row.units_above),
                 prices.lost(*row.rows_lost),

@@ -100,14 +100,14 @@ class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, Answ
         self.groups = Groups.of(statement.query, dataset.schema)
         releases = self.release.answers if isinstance(self.release, AnswersRelease) else (self.release,)
         by_query = dict(zip(canonical(statement.queries), releases, strict=True))
-        every = range(self.groups.size)
+        all_groups = range(self.groups.size)
         measured = [
             Answer(
                 statement.alone(number),
                 Released(by_query[query], self.entry, self.free),
                 dataset,
                 confidence=confidence,
-                order=every,
+                order=all_groups,
                 population=population,
                 moments=_moments(query, by_query),
             )
@@ -300,15 +300,15 @@ class FormulaAnswer(Answer):
         self, output: Output, statement: Statement, parts: Sequence[Answer], order: Sequence[int]
     ) -> None:
         values = FormulaValues(output.value, parts)
-        every = _ComputedRows(values, parts[0], output.digits)
+        all_rows = _ComputedRows(values, parts[0], output.digits)
         vars(self).update(
             vars(parts[0]),  # all parts have the same entry, groups, HAVING, confidence and data set
             statement=statement.computing(output),
             output=output,
             parts=tuple(parts),
-            rows=tuple(every[group] for group in order),
+            rows=tuple(all_rows[group] for group in order),
             _values=values,
-            _every=every,
+            _all_rows=all_rows,
         )
 
     @property

@@ -613,9 +613,9 @@ class Story(Frozen, Charted, Tabular):
     def save(self, path: str | Path) -> Path:
         """Write the question, its table of single conditions and the story as one HTML file. Free."""
         check_report_name(Path(path))
-        return Path(renderer("report").save_report(self._table(), path, self))
+        return Path(renderer("report").save_report(self._single_conditions(), path, self))
 
-    def _table(self) -> Explanation:
+    def _single_conditions(self) -> Explanation:
         """The explanation by single conditions, which the story's preparation includes."""
         terms = self.plan.terms
         stored = Preparations(terms.query, self._dataset).find(terms.family)

@@ -117,10 +117,10 @@ class ReleasedAnswer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         self.groups = Groups.of(statement.query, dataset.schema)
         self.population = population
         self._reading = PopulationReading(self.release, statement.query, dataset.schema, moments)
-        self._every: Sequence[AnswerRow] | Mapping[int, AnswerRow] = self._rows()
+        self._all_rows: Sequence[AnswerRow] | Mapping[int, AnswerRow] = self._rows()
         self.having = selection(statement, [self], confidence) if order is None else None
         order = arrangement(statement, [self], self.having) if order is None else order
-        self.rows = tuple(self._every[group] for group in order)
+        self.rows = tuple(self._all_rows[group] for group in order)
         self.freeze()
 
     @property
@@ -285,17 +285,17 @@ class ReleasedAnswer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
 
     def __getitem__(self, group: object) -> AnswerRow:
         """A group's value, by name. Also works for groups that HAVING or LIMIT does not show."""
-        return self._every[self.groups.find(group)]
+        return self._all_rows[self.groups.find(group)]
 
     def row(self, index: int) -> AnswerRow:
         """A group's value, by its number among the declared groups."""
-        return self._every[index]
+        return self._all_rows[index]
 
     def arranged(self, order: Sequence[int], having: Having | None) -> Self:
         """This answer with these groups shown, in this order."""
         other = copy(self)
         object.__setattr__(other, "having", having)
-        object.__setattr__(other, "rows", tuple(self._every[group] for group in order))
+        object.__setattr__(other, "rows", tuple(self._all_rows[group] for group in order))
         return other
 
     def assess(self, contrast: Contrast, confidence: float, method: str) -> Assessment:
@@ -349,14 +349,14 @@ class ReleasedAnswer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
                 text,
                 *estimated,
                 in_general=ends,
-                is_unknown=self._says_nothing(estimated[1]),
+                is_unknown=self._is_unknown(estimated[1]),
                 number=index,
                 _values=values,
             )
             for index, (key, text, estimated, ends) in enumerate(named)
         )
 
-    def _says_nothing(self, interval: Interval) -> bool:
+    def _is_unknown(self, interval: Interval) -> bool:
         """Whether an average's interval is everything the bounds allow: the group may have no rows."""
         aggregate = self.statement.query.aggregate
         if aggregate.kind != "avg":

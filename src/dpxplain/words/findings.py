@@ -47,7 +47,7 @@ _FRACTIONS = (
     (0.05, "a twentieth"), (0.1, "a tenth"), (0.2, "a fifth"), (0.25, "a quarter"), (1 / 3, "a third"),
     (0.5, "half"), (2 / 3, "two thirds"), (0.75, "three quarters"),
 )  # fmt: skip
-_NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
+_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def comparison_finding(asked: AskedComparison, caveat: str = "", notes: Sequence
         span = asked.unit.span(*turned, asked.constant)
         support = f"The real {_difference(asked)} is {span}; privacy noise cannot account for it."
     else:
-        support = f"{_unclear(asked)}; privacy noise alone could explain what you see."
+        support = f"{_unclear_range(asked)}; privacy noise alone could explain what you see."
     general = in_general(asked)
     return Finding(
         headline=_verdict_sentence(asked),
@@ -90,16 +90,16 @@ def comparison_finding(asked: AskedComparison, caveat: str = "", notes: Sequence
     )
 
 
-def _unclear(asked: AskedComparison) -> str:
+def _unclear_range(asked: AskedComparison) -> str:
     """Where an unclear number may lie, without a full stop. Of two groups, either may be higher."""
     low, high = asked.interval
     if asked.is_gap and math.isfinite(low) and math.isfinite(high) and low < 0.0 < high:
         first, second = (shortened(name, MOST_NAME_WORDS) for name in asked.groups)
         lower, higher = (
-            asked.unit.with_words(_sized(asked, abs(end), (high - low) / 10)) for end in (low, high)
+            asked.unit.with_words(_size_text(asked, abs(end), (high - low) / 10)) for end in (low, high)
         )
         return f"{first} may be up to {lower} below {second} or up to {higher} above it"
-    return f"The real {_difference(asked)} {_within(asked, asked.interval)}"
+    return f"The real {_difference(asked)} {_range_clause(asked, asked.interval)}"
 
 
 def _difference(asked: AskedComparison) -> str:
@@ -123,7 +123,7 @@ def _verdict_sentence(asked: AskedComparison, ending: str = "") -> str:
     }[asked.verdict]
     value = _in_sentence(asked.value or "Value")
     value = _at_start(value) if asked.verdict is Verdict.REAL else value
-    size = _sized(asked, abs(asked.estimate))
+    size = _size_text(asked, abs(asked.estimate))
     return _headline(template, value, *asked.groups, size=asked.unit.with_words(size), ending=ending)
 
 
@@ -163,7 +163,7 @@ def _fitting(texts: Iterable[str]) -> str:
     return text[:-1] if text.endswith("….") else text
 
 
-def _within(asked: AskedComparison, interval: Interval) -> str:
+def _range_clause(asked: AskedComparison, interval: Interval) -> str:
     """The interval of an unclear number: "is between 1 and 3", or "could be 2 or more"."""
     span = asked.unit.span(*interval, asked.constant)
     if not all(map(math.isfinite, interval)):
@@ -171,7 +171,7 @@ def _within(asked: AskedComparison, interval: Interval) -> str:
     return f"is between {span.replace('–', ' and ', 1).replace(' to ', ' and ', 1)}"
 
 
-def _sized(asked: AskedComparison, value: float, spread: float | None = None) -> str:
+def _size_text(asked: AskedComparison, value: float, spread: float | None = None) -> str:
     """A gap in the digits of its interval, without its unit; a gap that is not 0 is never written as 0."""
     text = asked.unit.bare(value, spread or asked.interval[1] - asked.interval[0])
     return text if any(digit in text for digit in "123456789") else asked.unit.bare(value)
@@ -184,7 +184,9 @@ def in_general(asked: AskedComparison) -> str:
     interval, verdict = asked.general
     span = asked.unit.span(*interval, asked.constant)
     if verdict is Verdict.UNCLEAR:
-        return f"In general it {_within(asked, interval)}, so sampling error could explain what you see."
+        return (
+            f"In general it {_range_clause(asked, interval)}, so sampling error could explain what you see."
+        )
     return f"In general it is {span}, sampling error included."
 
 
@@ -243,21 +245,21 @@ def explanation_finding(table: Explained, caveat: str = "", notes: Sequence[str]
 
     `caveat` takes the place of the usual one.
     """
-    headline, support = _explained(table)
+    headline, support = _explanation(table)
     if len(table.with_effect("shrinks")) > 1 and ALONE not in support:
         notes = (ALONE, *notes)
     return Finding(headline, support, caveat or ASSOCIATION, tuple(notes))
 
 
-def _explained(table: Explained) -> tuple[str, str]:
+def _explanation(table: Explained) -> tuple[str, str]:
     asked = table.asked
     if asked.verdict is not Verdict.REAL:
         return _nothing_to_explain(asked)
     shrinking, widening = table.with_effect("shrinks"), table.with_effect("widens")
     if not shrinking and not widening:
-        return f"Nothing measured here clearly explains {_it(asked)}.", table.advice
+        return f"Nothing measured here clearly explains {_the_gap(asked)}.", table.advice
     if not shrinking:
-        return _widened(table, widening)
+        return _widening_only(table, widening)
     if not table.has_gaps_without:
         return _by_influence(table, shrinking)
     sufficient = [effect for effect in shrinking if _is_sufficient(effect, asked)]
@@ -265,8 +267,8 @@ def _explained(table: Explained) -> tuple[str, str]:
     if sufficient and (first in sufficient or first is None):
         return _accounted_for(table, sufficient, shrinking)
     if first is not None:
-        return _first(table, first, [effect for effect in shrinking if effect is not first])
-    return _several(table, shrinking)
+        return _largest_effect(table, first, [effect for effect in shrinking if effect is not first])
+    return _several_effects(table, shrinking)
 
 
 def standing_out(clear: Sequence[Effect], effects: Sequence[Effect]) -> Effect | None:
@@ -294,7 +296,7 @@ def _nothing_to_explain(asked: AskedComparison) -> tuple[str, str]:
         return _verdict_sentence(asked), f"To see why, ask why {second} is above {first}."
     return (
         _verdict_sentence(asked, ", so there may be nothing to explain"),
-        f"{_unclear(asked)}.",
+        f"{_unclear_range(asked)}.",
     )
 
 
@@ -316,20 +318,20 @@ def _accounted_for(table: Explained, sufficient: list[Effect], shrinking: list[E
     groups = asked.groups if asked.is_gap else ()
     if len(sufficient) == 1:
         headline = _headline(
-            f"{_rows(first.name)} account for {_it(asked)}: without them {after}.",
+            f"{_rows(first.name)} account for {_the_gap(asked)}: without them {after}.",
             first.name,
             *groups,
             constant=asked.unit.given(asked.constant),
         )
     else:
-        count = _number(len(sufficient)).lower()
+        count = _count_word(len(sufficient))
         headline = _with_names(
-            f"Each of {count} kinds of rows accounts for {_it(asked)} alone: {{}}.",
+            f"Each of {count} kinds of rows accounts for {_the_gap(asked)} alone: {{}}.",
             [effect.name for effect in sufficient],
         )
-    rest = _without(table, first)
+    rest = _gap_without(table, first)
     rest = f"between {rest.replace(' to ', ' and ', 1)}" if " to " in rest else rest
-    support = f"Without {these_rows(first)}, {_it(asked)} falls from {_gap(table)} to {rest}."
+    support = f"Without {these_rows(first)}, {_the_gap(asked)} falls from {_gap_size(table)} to {rest}."
     others = [effect.name for effect in shrinking if effect not in sufficient]
     also = (
         f"Leaving out {_short_names(others, 'or')} instead shrinks it too."
@@ -339,15 +341,15 @@ def _accounted_for(table: Explained, sufficient: list[Effect], shrinking: list[E
     return capitalised(headline), f"{support} {also}".rstrip()
 
 
-def _first(table: Explained, first: Effect, others: list[Effect]) -> tuple[str, str]:
+def _largest_effect(table: Explained, first: Effect, others: list[Effect]) -> tuple[str, str]:
     asked, is_most = table.asked, first.share is not None and first.share[0] >= _MOSTLY
     begin = f"Mostly {uncapitalised(_rows(first.name))}" if is_most else f"{_rows(first.name)} stand out"
     headline = _headline(
         f"{begin}: without them the {{measured}} of {{gap}} falls to {{without}}.",
         first.name,
         measured=asked.measured,
-        gap=_gap(table),
-        without=_without(table, first),
+        gap=_gap_size(table),
+        without=_gap_without(table, first),
     )
     whole = f"what exceeds {asked.unit.given(asked.constant)}" if asked.constant else "it"
     removed = f"That removes {share_text(first.share)} of {whole}. " if first.share is not None else ""
@@ -360,16 +362,16 @@ def _first(table: Explained, first: Effect, others: list[Effect]) -> tuple[str, 
     return capitalised(headline), f"{removed}{also}".rstrip()
 
 
-def _several(table: Explained, shrinking: list[Effect]) -> tuple[str, str]:
+def _several_effects(table: Explained, shrinking: list[Effect]) -> tuple[str, str]:
     asked, largest = table.asked, shrinking[0]
     if len(shrinking) == 1:
         rows = uncapitalised(_rows(largest.name))
         headline = _headline(
-            f"Without {rows}, {{it}} is clearly smaller: {{without}} instead of {{gap}}.",
+            f"Without {rows}, {{the_gap}} is clearly smaller: {{without}} instead of {{gap}}.",
             largest.name,
-            it=_it(asked),
-            gap=_gap(table),
-            without=_without(table, largest),
+            the_gap=_the_gap(asked),
+            gap=_gap_size(table),
+            without=_gap_without(table, largest),
         )
         return headline, "Other conditions may matter as much."
     shares = [effect.share for effect in shrinking if effect.share is not None]
@@ -388,7 +390,7 @@ def _remaining(shares: Sequence[Interval], asked: AskedComparison) -> str:
     if remaining < _MOST or asked.constant != 0.0:  # then the share is of what exceeds the constant
         return ALONE
     percent = math.floor(100 * remaining)
-    return f"At least {percent}% of {_it(asked)} remains each time."
+    return f"At least {percent}% of {_the_gap(asked)} remains each time."
 
 
 def _open_order(table: Explained, clear: int) -> str:
@@ -399,13 +401,15 @@ def _open_order(table: Explained, clear: int) -> str:
     first = sum(may_be_first)
     if not 1 < first <= min(3, clear) or not all(may_be_first[:first]):
         return "Which condition matters most is not certain."
-    which = _number(first).lower() if first == clear else f"first {_number(first).lower()}"
+    which = _count_word(first) if first == clear else f"first {_count_word(first)}"
     return f"Which of the {which} matters {'more' if first == 2 else 'most'} is not certain."
 
 
 def _leaving_out_any(asked: AskedComparison, names: Sequence[str], by: str = "") -> str:
-    which, count = "either" if len(names) == 2 else "any one", _number(len(names)).lower()
-    return _with_names(f"Leaving out {which} of {count} kinds of rows shrinks {_it(asked)}{by}: {{}}.", names)
+    which, count = "either" if len(names) == 2 else "any one", _count_word(len(names))
+    return _with_names(
+        f"Leaving out {which} of {count} kinds of rows shrinks {_the_gap(asked)}{by}: {{}}.", names
+    )
 
 
 def _by_influence(table: Explained, shrinking: list[Effect]) -> tuple[str, str]:
@@ -418,7 +422,9 @@ def _by_influence(table: Explained, shrinking: list[Effect]) -> tuple[str, str]:
         others = [effect.name for effect in shrinking if effect is not best]
         claim = "have the largest influence" if first is not None else "have a clear effect"
         headline = _headline(
-            f"{_rows(best.name)} {claim}: without them {{it}} is smaller.", best.name, it=_it(asked)
+            f"{_rows(best.name)} {claim}: without them {{the_gap}} is smaller.",
+            best.name,
+            the_gap=_the_gap(asked),
         )
         also = f"Leaving out {_short_names(others, 'or')} shrinks it too." if others else _nothing_else(table)
         return capitalised(headline), f"{unmeasured} {also}".rstrip() if first is not None else unmeasured
@@ -426,13 +432,15 @@ def _by_influence(table: Explained, shrinking: list[Effect]) -> tuple[str, str]:
     return headline, f"Which condition matters most is not certain. {unmeasured}"
 
 
-def _widened(table: Explained, widening: list[Effect]) -> tuple[str, str]:
+def _widening_only(table: Explained, widening: list[Effect]) -> tuple[str, str]:
     asked, first = table.asked, widening[-1]
-    template = f"Without {uncapitalised(_rows(first.name))}, {{it}} would be larger, not smaller{{change}}."
+    template = (
+        f"Without {uncapitalised(_rows(first.name))}, {{the_gap}} would be larger, not smaller{{change}}."
+    )
     change = ""
     if first.without is not None and table.gap is not None:
-        change = f": {_without(table, first)} instead of {_gap(table)}"
-    headline = _headline(template, first.name, it=_it(asked), change=change)
+        change = f": {_gap_without(table, first)} instead of {_gap_size(table)}"
+    headline = _headline(template, first.name, the_gap=_the_gap(asked), change=change)
     others = [effect.name for effect in widening if effect is not first]
     also = f" The same is true without {_short_names(others)}." if others else ""
     return headline, f"Nothing measured here clearly shrinks it.{also}"
@@ -443,7 +451,8 @@ def _nothing_else(table: Explained) -> str:
     return "Nothing else in the table clearly shrinks it." if len(table.effects) > 1 else ""
 
 
-def _it(asked: AskedComparison) -> str:
+def _the_gap(asked: AskedComparison) -> str:
+    """The question's number within a sentence: the gap, the ratio, the share or the value."""
     return f"the {asked.measured}"
 
 
@@ -458,12 +467,12 @@ def these_rows(effect: Effect) -> str:
     return uncapitalised(_rows(effect.name)).format(shortened(effect.name, MOST_NAME_WORDS))
 
 
-def _gap(table: Explained) -> str:
+def _gap_size(table: Explained) -> str:
     assert table.gap is not None
-    return _sized(table.asked, table.gap)
+    return _size_text(table.asked, table.gap)
 
 
-def _without(table: Explained, effect: Effect) -> str:
+def _gap_without(table: Explained, effect: Effect) -> str:
     assert effect.without is not None
     return table.asked.unit.span(*effect.without, table.asked.constant)
 
@@ -497,7 +506,7 @@ def _common_fraction(shares: Sequence[Interval]) -> str:
     return word if high < _SIMILAR * low and 0.87 < fraction / middle < 1.15 else ""
 
 
-def _number(count: int) -> str:
+def _count_word(count: int) -> str:
     return _NUMBERS[count] if count < len(_NUMBERS) else f"{count:,}"
 
 
@@ -545,7 +554,7 @@ def answer_finding(
 
     `value` is what is measured, `unknown` the number of groups without a known value, `unit` that of margins.
     """
-    headline = _answered(clean(value), groups, unknown, "Of the groups shown, " if hides_groups else "")
+    headline = _group_headline(clean(value), groups, unknown, "Of the groups shown, " if hides_groups else "")
     support = [accuracy] if (accuracy := _accuracy(groups, unit)) else []
     if groups and unknown:
         support.append(f"{counted(unknown, 'group')} may be empty, so {_BLANK[unknown == 1]}.")
@@ -570,7 +579,7 @@ def _accuracy(groups: Sequence[AnsweredGroup], unit: Unit) -> str:
 _BLANK = {True: "its value is left blank", False: "their values are left blank"}
 
 
-def _answered(value: str, groups: Sequence[AnsweredGroup], unknown: int, among: str) -> str:
+def _group_headline(value: str, groups: Sequence[AnsweredGroup], unknown: int, among: str) -> str:
     if not groups:
         return "Every group may be empty, so no value is known." if unknown else "No group is shown."
     if len(groups) == 1:
@@ -654,9 +663,9 @@ def story_finding(
     if asked.verdict is not Verdict.REAL:
         headline, support = _nothing_to_explain(asked)
         return Finding(headline, support, caveat, tuple(notes))
-    whole = _sized(asked, gap)
+    whole = _size_text(asked, gap)
     if not steps:
-        headline = f"Nothing measured here clearly explains {_it(asked)}."
+        headline = f"Nothing measured here clearly explains {_the_gap(asked)}."
         return Finding(headline, advice, caveat, tuple(notes))
     first, *others = steps
     headline = _headline(
@@ -680,5 +689,5 @@ def _among_them(asked: AskedComparison, inside: Interval, gap: float) -> str:
     """The gap among the rows of a step, unless it is unclear by more than the whole gap."""
     low, high = inside
     if low <= asked.constant <= high and high - low > abs(gap - asked.constant):
-        return f"Among them {_it(asked)} is too noisy to tell."
+        return f"Among them {_the_gap(asked)} is too noisy to tell."
     return f"Among them it is {asked.unit.span(*inside, asked.constant)}."

@@ -136,10 +136,10 @@ def aggregate_words(aggregate: Aggregate, schema: Schema) -> str:
     if aggregate.kind == "persons":
         return f"Number of different {clean(schema.privacy.unit)}s"
     if aggregate.column is None:
-        return f"Number of rows{_cut(schema)}"
+        return f"Number of rows{_row_limit(schema)}"
     name = column_words(aggregate.column, schema)
     if aggregate.kind == "count":
-        return f"Number of rows with {name}{_cut(schema)}"
+        return f"Number of rows with {name}{_row_limit(schema)}"
     if is_share(aggregate, schema):
         return _share_words(aggregate.column, schema)
     if aggregate.kind == "sum" and _is_zero_one(aggregate.column, schema):
@@ -152,7 +152,7 @@ def aggregate_words(aggregate: Aggregate, schema: Schema) -> str:
     return f"{short} {uncapitalised(name)}{capped(aggregate, schema)}"
 
 
-def _cut(schema: Schema) -> str:
+def _row_limit(schema: Schema) -> str:
     """The limit of rows per privacy unit, as part of a name; empty if every row counts."""
     privacy = schema.privacy
     return "" if privacy.unit == "row" else f" (at most {privacy.max_rows:,} per {clean(privacy.unit)})"
@@ -315,17 +315,17 @@ def condition_label(predicate: AnyPredicate, schema: Schema) -> str:
     """
     if isinstance(predicate, FilterPredicate):
         return clean(predicate.label)
-    return clean(" and ".join(_line(condition, schema) for condition in predicate.conditions))
+    return clean(" and ".join(_table_text(condition, schema) for condition in predicate.conditions))
 
 
 def condition_phrase(predicate: AnyPredicate, schema: Schema) -> str:
     """The condition within a sentence, as a noun."""
     if isinstance(predicate, FilterPredicate):
         return clean(f"rows where {condition_words(predicate.condition, schema)}")
-    return clean(" and ".join(_noun(condition, schema) for condition in predicate.conditions))
+    return clean(" and ".join(_sentence_text(condition, schema) for condition in predicate.conditions))
 
 
-def _line(condition: Condition, schema: Schema) -> str:
+def _table_text(condition: Condition, schema: Schema) -> str:
     column = schema.column(condition.column)
     name = column.label or condition.column
     if isinstance(condition.value, Bin):
@@ -333,7 +333,7 @@ def _line(condition: Condition, schema: Schema) -> str:
     return f"{name} = {column.text(condition.value)}"
 
 
-def _noun(condition: Condition, schema: Schema) -> str:
+def _sentence_text(condition: Condition, schema: Schema) -> str:
     column, value = schema.column(condition.column), condition.value
     name = uncapitalised(column.label) if column.label else condition.column.replace("_", " ")
     meaning = column.value_label(value)
