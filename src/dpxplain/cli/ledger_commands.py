@@ -88,7 +88,7 @@ def status(place: LedgerPlace = None, anchor: AnchorPlace = None, as_json: o.Jso
         file, lost = ledger.recovery.anchor_file, _known_losses(ledger)
     if as_json:
         fields = {"records": standing.records, "head": standing.head, "problem": problem}
-        own = {"anchor": None if file is None else str(file), "lost": _as_json(lost)}
+        own = {"anchor": None if file is None else str(file), "lost": _losses_as_json(lost)}
         show_json({"kind": "ledger-status"} | fields | own)
     else:
         OUT.print(f"{standing.records:,} records, head {standing.head}", soft_wrap=True)
@@ -175,7 +175,10 @@ def restore(
         report = ledger.recovery.restore(backup, by=acting_curator(by))
         problem, lost = ledger.recovery.anchor_problem(), _known_losses(ledger)
     if as_json:
-        fields = fields_of(report, "records head problems") | {"behind": problem, "lost": _as_json(lost)}
+        fields = fields_of(report, "records head problems") | {
+            "behind": problem,
+            "lost": _losses_as_json(lost),
+        }
         show_json({"kind": "restore", "file": str(file)} | fields)
         return
     note(f"Restored {report.records:,} records, head {report.head}.")
@@ -224,7 +227,7 @@ def declare_loss(
         with ledger_at(place, create=is_anchored, anchor=anchor, is_recovery=True) as ledger:
             lost = ledger.recovery.declare_loss(reason=reason, by=acting_curator(by), everything=everything)
     if as_json:
-        show_json({"kind": "loss", "charged": not dry_run, "lost": _as_json(lost)})
+        show_json({"kind": "loss", "charged": not dry_run, "lost": _losses_as_json(lost)})
         return
     _print_losses(lost)
     note("Nothing has been charged yet." if dry_run else "Charged. New queries are possible again.")
@@ -253,7 +256,7 @@ def _print_losses(lost: Sequence[Loss]) -> None:
     print_table(("data set", "analyst", "lost rho"), rows, empty="No charge is missing.")
 
 
-def _as_json(lost: Sequence[Loss]) -> list[dict[str, object]]:
+def _losses_as_json(lost: Sequence[Loss]) -> list[dict[str, object]]:
     return [
         {"dataset": loss.dataset, "analyst": loss.analyst, "rho": rho_of_units(loss.units)} for loss in lost
     ]
@@ -341,11 +344,11 @@ def verify_audit(
     from dpxplain.ledger.anchor import read_anchor, read_key
     from dpxplain.ledger.anchor_guard import is_anchor_file
 
-    own = str(anchor) if anchor is not None and is_anchor_file(anchor) else None
-    signed = anchor if own is None else None
+    ledger_anchor = str(anchor) if anchor is not None and is_anchor_file(anchor) else None
+    signed = anchor if ledger_anchor is None else None
     place_of_key = key.expanduser()
     anchored = None if signed is None else read_anchor(signed, read_key(place_of_key))
-    with ledger_at(place, anchor=own, is_recovery=True) as ledger:
+    with ledger_at(place, anchor=ledger_anchor, is_recovery=True) as ledger:
         since = None if full else _last_verified(ledger, place_of_key)
         report = ledger.verify_audit(head, anchored, since=since, full=full or None)
         _remember_verified(ledger, place_of_key)

@@ -227,7 +227,7 @@ def _print_draft(draft: Draft, target: Path) -> None:
     table = Table("column", "drafted as", title=f"Draft: {target}", title_justify="left", expand=False)
     known = {} if draft.schema is None else draft.schema.columns
     for name in tomllib.loads(draft.text)["columns"]:
-        table.add_row(Text(name), _kind(known[name]) if name in known else "values to be discovered")
+        table.add_row(Text(name), _declared_as(known[name]) if name in known else "values to be discovered")
     for omitted in draft.left_out:
         table.add_row(Text(omitted.name, "dim"), Text(f"left out: {omitted.reason}", "dim"))
     OUT.print(table)
@@ -244,7 +244,7 @@ def _print_check(declared: Schema, source: object, review: SchemaCheck | None) -
     table = Table("column", "declared as", "values", title=Text(declared.table.name), title_justify="left")
     table.columns[2].justify = "right"
     for name, column in declared.columns.items():
-        table.add_row(Text(name), _kind(column), f"{len(column.domain):,}" if column.domain else "-")
+        table.add_row(Text(name), _declared_as(column), f"{len(column.domain):,}" if column.domain else "-")
     OUT.print(table)
     attributes = list(declared.discrete())
     columns = "1 column" if len(attributes) == 1 else f"{len(attributes)} columns"
@@ -298,7 +298,7 @@ def family_sizes(declared: Schema) -> dict[int, int]:
     return {n: counts[n] for n in (1, 2, 3) if n <= len(sizes)}
 
 
-def _kind(column: Column) -> str:
+def _declared_as(column: Column) -> str:
     from dpxplain.model.column import edge_text
 
     parts = [] if column.expression is None else [column.expression]
@@ -334,7 +334,7 @@ def _check_payload(declared: Schema, source: object, review: SchemaCheck | None)
         "table": declared.table.name,
         "source": None if review is None else review.source,
         "columns": [
-            {"column": name, "declared": _kind(column), "values": len(column.domain or ()) or None}
+            {"column": name, "declared": _declared_as(column), "values": len(column.domain or ()) or None}
             for name, column in declared.columns.items()
         ],
         "predicates": {str(n): size for n, size in family_sizes(declared).items()},

@@ -14,6 +14,7 @@ import os
 import re
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from itertools import pairwise, takewhile
@@ -366,11 +367,8 @@ def _can_be_queried(schema: Schema) -> bool:
 
 def _loaded_schema(text: str) -> Schema:
     """The draft as a schema. If it does not load, that is a bug, and the error quotes no value."""
-    try:
+    with suppress(tomllib.TOMLDecodeError, SchemaError):
         return Schema.load(tomllib.loads(text))
-    except (tomllib.TOMLDecodeError, SchemaError):
-        failed = True
-    assert failed
     raise InternalError("The drafted schema does not load.")
 
 

@@ -12,7 +12,7 @@ from dpxplain.model.display import Record
 from dpxplain.phases.prepare import Preparation
 from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.render.layout import MOST_ROWS, TextColumn, TextGrid, View, view
-from dpxplain.results.answers import unused
+from dpxplain.results.answers import unused_name
 from dpxplain.results.base import Truth
 from dpxplain.results.preview import (
     CustomPreview,
@@ -484,10 +484,10 @@ def _answer_cells(record: Record, columns: TruthColumns) -> dict[str, Cell]:
     low, high, true = record[columns.low], record[columns.high], record[columns.true]
     width = None if low is None else high - low  # nothing is known about the average of an empty group
     cells = {name: _cell(record[name], width) for name in columns.selected}
-    cells[unused("interval", cells)] = Cell("–" if low is None else numbers.interval(low, high), "right")
+    cells[unused_name("interval", cells)] = Cell("–" if low is None else numbers.interval(low, high), "right")
     if columns.general is not None:
         ends = (record[name] for name in columns.general)
-        cells[unused("in_general", cells)] = Cell(numbers.interval(*ends), "right")
+        cells[unused_name("in_general", cells)] = Cell(numbers.interval(*ends), "right")
     cells[columns.true] = Cell("-", "left") if true is None else _cell(true, width)
     cells[columns.covered] = _covered(record[columns.covered])
     return cells

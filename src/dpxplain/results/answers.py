@@ -254,11 +254,9 @@ class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, Answ
                 continue
             value = row[output.name]
             record[output.name], *ends = value.known_values
-            for end, bound in zip(("low", "high"), ends, strict=True):
-                record[unused(f"{output.name}_{end}", used_names | record.keys())] = bound
-            if value.in_general is not None:
-                for end, bound in zip(("low", "high"), value.in_general, strict=True):
-                    record[unused(f"{output.name}_in_general_{end}", used_names | record.keys())] = bound
+            for suffix, interval in (("", ends), ("_in_general", value.in_general or ())):
+                for end, bound in zip(("low", "high"), interval, strict=False):
+                    record[unused_name(f"{output.name}{suffix}_{end}", used_names | record.keys())] = bound
         return record
 
 
@@ -270,10 +268,10 @@ def _moments(query: Query, releases: Mapping[Query, AnswerRelease]) -> AnswerRel
     return None if varied is None else releases[replace(query, aggregate=varied)]
 
 
-def unused(name: str, names: Collection[str]) -> str:
+def unused_name(name: str, names: Collection[str]) -> str:
     """The name for a column that we add, changed if a selected column already has it.
 
-    >>> unused("n_low", {"n"}), unused("n_low", {"n", "n_low"})
+    >>> unused_name("n_low", {"n"}), unused_name("n_low", {"n", "n_low"})
     ('n_low', 'n_low_')
     """
     while name in names:
