@@ -166,6 +166,8 @@ def check(
     return OK if review is None or review.fits else WARNED
 
 
+@schema_app.command("tune")
+@o.flat
 def tune(
     rho: o.Rho = None,
     epsilon: o.Epsilon = None,
@@ -200,9 +202,6 @@ def tune(
         ask=lambda session, price: session.tune(price.rho, columns=columns, keep=keep, confidence=confidence),
         payload=tuning_payload,
     )
-
-
-schema_app.command("tune")(o.flat(tune))
 
 
 def _schema_check(source: object, declared: Schema) -> SchemaCheck:
@@ -440,6 +439,8 @@ class DataReport:
         }[self.state]
 
 
+@data_app.command("status")
+@o.flat
 def status(place: Place, ledger: LedgerOption = None, as_json: o.Json = False) -> None:
     """Show whether the data have changed since they were last queried. Exit code 2 if they have.
 
@@ -460,6 +461,8 @@ def status(place: Place, ledger: LedgerOption = None, as_json: o.Json = False) -
         raise typer.Exit(BAD_REQUEST)
 
 
+@data_app.command("accept")
+@o.flat
 def accept(
     place: Place,
     version: VersionName = None,
@@ -506,10 +509,6 @@ def accept(
         f"Answers from other versions stay in the history and are not used. "
         f"{amount(budget.remaining)} of {amount(budget.limit)} ρ is left."
     )
-
-
-data_app.command("status")(o.flat(status))
-data_app.command("accept")(o.flat(accept))
 
 
 @contextmanager

@@ -80,6 +80,11 @@ class View:
     notes: tuple[str, ...] = ()
     alt: str = ""  # the chart in words, if the result has one
 
+    @property
+    def grids(self) -> tuple[TextGrid, ...]:
+        """All tables."""
+        return self.further if self.grid is None else (self.grid, *self.further)
+
 
 _FURTHEST = 1e307  # an axis ends here at the latest: differences of larger numbers may overflow
 _NEAREST = 1e-290  # an axis is at least this long: ratios to shorter ones may overflow

@@ -19,7 +19,7 @@ from dpxplain.model.contrast import Verdict
 from dpxplain.model.display import Finding
 from dpxplain.render import charts
 from dpxplain.render.charts import Spec, read_labels_in
-from dpxplain.render.layout import TextGrid, View
+from dpxplain.render.layout import TextGrid
 from dpxplain.render.views import view_of
 from dpxplain.words import numbers
 
@@ -39,7 +39,7 @@ def as_html(result: object) -> str:
         None if finding is None else finding_html(finding, content.verdict),
         joined(*(el("p", text) for text in content.lead)),
         inline_svg(charts.chart(result), content.alt) if content.alt else None,
-        joined(*(_table_or_fold(grid, content.title) for grid in _grids(content))),
+        joined(*(_table_or_fold(grid, content.title) for grid in content.grids)),
         joined(*(el("p", text, class_="dpx-quiet") for text in content.lines)),
         el("p", finding.caveat, class_="dpx-quiet") if finding is not None and finding.caveat else None,
         fold("Notes", content.notes),
@@ -62,10 +62,6 @@ def fold(summary: str, sentences: Sequence[str]) -> Markup | None:
         return None
     listed = el("ul", *(el("li", text) for text in sentences))
     return el("details", el("summary", summary), listed, class_="dpx-quiet")
-
-
-def _grids(content: View) -> list[TextGrid]:
-    return [*([content.grid] if content.grid is not None else []), *content.further]
 
 
 def _table_or_fold(grid: TextGrid, caption: str) -> Markup:

@@ -81,16 +81,15 @@ def _parts(content: View, width: int, *, notes: bool, hint: str) -> list[Rendera
     if content.warning:
         parts += [Text(f" {content.warning} ", "bold white on red"), Text("")]
     parts += _opening(content)
-    grids = [*([content.grid] if content.grid else []), *content.further]
     # A quiet line about the table stands right below it: findings are to fit in few lines.
     is_close = bool(content.lines) and content.finding is not None
-    for position, grid in enumerate(grids, 1):
+    for position, grid in enumerate(content.grids, 1):
         if grid.folded and not notes:
             if content.finding is not None:  # elsewhere the heading alone would tell nothing
                 blank = [] if isinstance(parts[-1], Padding) else [Text("")]
                 parts += [*blank, Text(f"  ▸ {grid.folded}", "italic"), Text("")]
             continue
-        below = 0 if is_close and position == len(grids) and not grid.more else 1
+        below = 0 if is_close and position == len(content.grids) and not grid.more else 1
         parts.append(Padding(_table(grid, width), (1, 0, below, 1), expand=False))
         if grid.more:
             parts += [Text(f"  {grid.more}", "italic"), Text("")]

@@ -567,7 +567,7 @@ _IN_A_GROUP = f" in a group of {TYPICAL_ROWS:,}"
 
 
 class PriceLevel(TypedDict):
-    """A price with its `margin` in the values' own unit; empty if that is not known beforehand."""
+    """`margin` is how far off figures may be, in their own unit; empty where that is not known beforehand."""
 
     rho: float
     free: bool

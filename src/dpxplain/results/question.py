@@ -14,7 +14,7 @@ from dpxplain.explanation.family import PredicateFamily
 from dpxplain.explanation.family_choice import FamilyChoice, Predicates, eligible_attributes
 from dpxplain.model.charge import Spend
 from dpxplain.model.contrast import Contrast, Ratio
-from dpxplain.model.hardening import plain, plain_number
+from dpxplain.model.hardening import plain_number
 from dpxplain.model.process import cached_property
 from dpxplain.phases.assess import assess_ratio, known_divisor, linear_question
 from dpxplain.phases.dataset import Lookup, OpenDataset
@@ -543,7 +543,7 @@ def ratio_of(answer: ReleasedAnswer, group: object, other: object, at_least: flo
         divisor, usual = (groups.find(tuple(other) if isinstance(other, list) else other),), 1.0
         if divisor[0] == first:
             raise QuestionError("A group cannot be divided by itself.", remedy="Name two groups.")
-    constant = plain_number(usual if at_least is None else plain(at_least))
+    constant = plain_number(usual if at_least is None else at_least)
     if constant is None:
         raise QuestionError("A ratio is compared with a finite number.", remedy="Write at_least=2.")
     return Ratio(first, divisor, constant)

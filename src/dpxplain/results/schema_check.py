@@ -226,26 +226,26 @@ def _truncation(privacy: Privacy, figures: SourceFigures, above: int, lost: int)
 # -- Columns -----------------------------------------------------------------------------------------------
 
 _MOST_PROPOSED = 20  # undeclared values in a proposed list
-_ONLY_IF_DECLARED = {"unseen"}  # kinds of warnings that an inferred domain does not get
 
 
 def column_warnings(name: str, column: Column, figures: ColumnFigures) -> Iterator[SchemaWarning]:
     """Warnings about one column, those that change the most numbers first."""
-    warnings = (_number_warnings if column.is_numeric else _category_warnings)(name, column, figures)
-    if column.expression is not None:
-        # The domain is inferred, not declared, so values that never occur are no mistake.
-        yield from (warning for warning in warnings if warning.kind not in _ONLY_IF_DECLARED)
-        if column.domain is not None and figures.nulls and None not in column.domain:
-            yield _without_value(name, figures)
-        return
-    yield from warnings
+    is_derived = column.expression is not None
+    for warning in (_number_warnings if column.is_numeric else _category_warnings)(name, column, figures):
+        # The domain of an expression is inferred, not declared, so values that never occur are no mistake.
+        if not is_derived or warning.kind != "unseen":
+            yield warning
     if column.domain is not None and figures.nulls and None not in column.domain:
-        yield _warning(
-            name, "null", figures.nulls, figures,
-            f"{_rows(figures.nulls, figures)} are NULL, which is not declared, so they are in no group.",
-            "If you want to see them as a group of their own, declare NULL.",
-            _toml(name, "null = true"),
-        )  # fmt: skip
+        yield (_without_value if is_derived else _undeclared_null)(name, figures)
+
+
+def _undeclared_null(name: str, figures: ColumnFigures) -> SchemaWarning:
+    return _warning(
+        name, "null", figures.nulls, figures,
+        f"{_rows(figures.nulls, figures)} are NULL, which is not declared, so they are in no group.",
+        "If you want to see them as a group of their own, declare NULL.",
+        _toml(name, "null = true"),
+    )  # fmt: skip
 
 
 def _without_value(name: str, figures: ColumnFigures) -> SchemaWarning:
