@@ -176,7 +176,7 @@ USUAL_QUERY, USUAL_PREPARATION, USUAL_EXPLANATION = 0.1, 0.02, 0.5
 USUAL_QUALITY = USUAL_TUNING = 0.02
 USUAL_DISCOVERY = 0.1
 _FACTOR = 5  # from one price to the next: noise shrinks with the square root of ρ
-_GOOD_PRICES = 10  # the budget pays for at least so many requests at the Good price, before rounding
+_SHARE = 10  # the Good price is at most the whole budget divided by this, before rounding
 
 
 def ladder(usual: float, limit: float) -> tuple[float, float, float]:
@@ -185,7 +185,7 @@ def ladder(usual: float, limit: float) -> tuple[float, float, float]:
     >>> ladder(0.1, 5.0), ladder(0.1, 0.4)
     ((0.02, 0.1, 0.5), (0.008, 0.04, 0.2))
     """
-    good = min(usual, limit / _GOOD_PRICES) if limit > 0 else usual
+    good = min(usual, limit / _SHARE) if limit > 0 else usual
     rough, good, sharp = (float(f"{rho:.1g}") for rho in (good / _FACTOR, good, good * _FACTOR))
     return rough, good, sharp
 
