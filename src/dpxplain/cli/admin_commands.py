@@ -34,7 +34,6 @@ from dpxplain.model.charge import Ending, failure_words
 from dpxplain.model.display import public_fields
 
 if TYPE_CHECKING:
-    from dpxplain.ledger.protocol import Allowance
     from dpxplain.server.app import Opening
 
 # -- Tokens and allowances ---------------------------------------------------------------------------------
@@ -280,7 +279,8 @@ def _show_allowances(place: str | None, dataset: str, as_json: bool) -> None:
         lists = {
             "analysts": [
                 public_fields(allowance)
-                | _null_amounts(allowance)
+                # Without a grant, only the server's configuration has the amounts.
+                | ({} if allowance.time is not None else {"limit": None, "remaining": None})
                 | {
                     "failures": failures[allowance.analyst].total(),
                     "why": failure_words(failures[allowance.analyst]),
@@ -325,11 +325,6 @@ def _print_failures(dataset: str, analyst: str, failures: Counter[Ending]) -> No
         f"{failure_words(failures)}."
     )
     note(f"To forgive: dpxplain allow forgive {shlex.quote(dataset)} {shlex.quote(analyst)} --reason WHY")
-
-
-def _null_amounts(allowance: Allowance) -> dict[str, None]:
-    """Null fields for an analyst without a grant: only the server's configuration has the amounts."""
-    return {} if allowance.time is not None else {"limit": None, "remaining": None}
 
 
 # -- Server ------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
-from itertools import pairwise
+from itertools import chain, count, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -591,15 +591,8 @@ def _default_name(report: DataReport) -> str:
         return report.declared if report.declared in report.fitting else report.fitting[-1]
     taken_names = {version.version for version in report.versions} | {report.declared}
     today = date.today().isoformat()
-    return next(name for name in _numbered_names(today) if name not in taken_names)
-
-
-def _numbered_names(name: str) -> Iterator[str]:
-    yield name
-    number = 2
-    while True:
-        yield f"{name}-{number}"
-        number += 1
+    names = chain([today], (f"{today}-{number}" for number in count(2)))
+    return next(name for name in names if name not in taken_names)
 
 
 def _check_name(name: str, report: DataReport) -> None:
