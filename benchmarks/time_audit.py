@@ -31,7 +31,6 @@ from benchmarks.neighbours import SCHEMA, Probe, issue_probe, probes, table
 CONFIDENCE = 0.95
 SEARCH_RUNS = 12
 MOST_CONFIRMED = 5
-MEASURED = "## Measured\n"
 NAMES = {True: "included", False: "omitted"}
 
 
@@ -215,27 +214,33 @@ def lines(findings: Sequence[Finding]) -> Iterator[str]:
         yield f"| {finding.probe.name} | {runs} | {present} | {absent} | {finding.auc.text(CONFIDENCE)} |"
 
 
+def replace_part(report: Path, name: str, tables: str) -> None:
+    """Writes the tables between `<!-- name -->` and `<!-- /name -->`, and leaves the other text as it is."""
+    before, begin, after = report.read_text(encoding="utf-8").partition(f"<!-- {name} -->\n")
+    _, end, after = after.partition(f"<!-- /{name} -->\n")
+    if not (begin and end):
+        raise SystemExit(f"{report} has no part between <!-- {name} --> and <!-- /{name} -->.")
+    report.write_text(f"{before}{begin}\n{tables}\n\n{end}{after}", encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=600.0, help="for each of process and server")
     parser.add_argument("--runs", type=int, default=100, help="of each table, when measured again")
     parser.add_argument("--where", choices=["process", "server", "both"], default="both")
     parser.add_argument("--only", default="", help="requests whose name contains this text")
-    parser.add_argument("--report", type=Path, help="Markdown file whose last section has the tables")
+    parser.add_argument("--report", type=Path, help="Markdown file whose marked parts get the tables")
     options = parser.parse_args()
     candidates = [probe for probe in probes() if options.only in probe.name] or [issue_probe()]
-    text: list[str] = []
     for where, opened in (("process", local_places), ("server", server_places)):
         if options.where in (where, "both"):
             with opened() as places:
                 searched, confirmed = search(places, candidates, options.runs, options.seconds)
-            title = "In process" if where == "process" else "Over REST on loopback"
-            text += [f"### {title}: measured again", "", *lines(confirmed), ""]
-            text += [f"### {title}: all requests of the search", "", *lines(searched), ""]
-            print("\n".join(text[-len(searched) - len(confirmed) - 10 :]), flush=True)
-    if options.report:
-        before = options.report.read_text(encoding="utf-8").partition(MEASURED)[0]
-        options.report.write_text(before + MEASURED + "\n" + "\n".join(text), encoding="utf-8")
+            tables = ["Measured again:", "", *lines(confirmed), ""]
+            tables += ["All requests of the search:", "", *lines(searched)]
+            print("\n".join(tables), flush=True)
+            if options.report:
+                replace_part(options.report, where, "\n".join(tables))
 
 
 if __name__ == "__main__":

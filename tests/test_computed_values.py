@@ -20,12 +20,9 @@ from dpxplain.errors import ExplanationError, QueryRefused, QuestionError
 from dpxplain.model.contrast import Verdict
 from dpxplain.model.display import as_json
 from dpxplain.model.expression import Compared, Constant, Every, Measured, Operation, Some, evaluate
-from dpxplain.model.groups import Groups
-from dpxplain.model.query import Aggregate, Query
-from dpxplain.model.schema import Schema
 from dpxplain.render.views import view_of
 from dpxplain.results.answers import Answers, FormulaAnswer
-from dpxplain.results.combination import judge_having
+from dpxplain.results.combination import judge_group
 from dpxplain.session import Session
 from dpxplain.wire.payloads import answer_payload, question_payload
 from dpxplain.words.sentences import unselected_note
@@ -114,7 +111,7 @@ def test_any_arithmetic_over_what_was_measured_can_be_named(owner: Session) -> N
 def test_having_says_what_it_left_out_and_where_noise_may_have_decided(owner: Session) -> None:
     answer = owner.query("SELECT g, COUNT(*) FROM t GROUP BY g HAVING COUNT(*) > 100", rho=50.0)
     assert answer.having is not None
-    states = {group.label: (group.kept, group.certain) for group in answer.having.groups}
+    states = {group.label: (group.is_kept, group.is_certain) for group in answer.having.groups}
     assert states["A"] == (True, True)
     assert states["B"][1] is False  # exactly 100 rows
     assert states["C"] == (False, True)
@@ -148,11 +145,9 @@ def test_a_condition_is_certain_where_the_whole_interval_decides_it_alike(
     condition: Any, certain: bool
 ) -> None:
     """The value is 10, between 9 and 11."""
-    groups = Groups.of(Query("t", (), Aggregate("count")), Schema.load(SCHEMA))
-    having = judge_having(condition, "", groups, 0.95, lambda _formula, _group: (10.0, (9.0, 11.0)))
-    assert having.groups[0].certain is certain
-    exact = judge_having(condition, "", groups, 0.95, lambda _formula, _group: (10.0, (10.0, 10.0)))
-    assert exact.groups[0].kept == having.groups[0].kept
+    is_kept, is_certain = judge_group(condition, lambda _formula: (10.0, (9.0, 11.0)))
+    assert is_certain is certain
+    assert judge_group(condition, lambda _formula: (10.0, (10.0, 10.0))) == (is_kept, True)
 
 
 def test_an_aggregate_that_only_having_uses_is_measured_and_announced(owner: Session) -> None:

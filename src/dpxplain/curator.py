@@ -23,7 +23,7 @@ from dpxplain.phases.answer_query import measured_grid
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain import true_influences
 from dpxplain.results.answer import Answer
-from dpxplain.results.answers import Answers, FormulaAnswer, unused
+from dpxplain.results.answers import Answers, FormulaAnswer, unused_name
 from dpxplain.results.base import Truth, TruthTeller
 from dpxplain.results.explanation import Explanation, ExplanationRow
 from dpxplain.results.question import Question
@@ -68,7 +68,7 @@ class CuratorDataset(OpenDataset, TruthTeller):
         for released, row in zip(answer.records(), answer.rows, strict=True):
             value = true[answer.groups.find(row.group)]
             own = {"true": value, "covered": _covers(row.interval, value)}
-            rows.append(released | {unused(key, released): part for key, part in own.items()})
+            rows.append(released | {unused_name(key, released): part for key, part in own.items()})
         return Truth("True values beside the released ones", rows, answer.shaped_by)
 
     def answers_truth(self, answers: Answers) -> Truth:
@@ -87,7 +87,7 @@ class CuratorDataset(OpenDataset, TruthTeller):
                     "true": value,
                     "covered": _covers(released.interval, value),
                 }
-                rows.append(groups | {unused(key, groups): part for key, part in own.items()})
+                rows.append(groups | {unused_name(key, groups): part for key, part in own.items()})
         return Truth("True values beside the released ones", rows, answers.shaped_by)
 
     def _true_values(self, answer: Answer) -> list[float | None]:

@@ -54,6 +54,29 @@ def test_schema_alone_shows_its_commands(dpxplain: Any) -> None:
     assert "init" in outcome.out
 
 
+GROUPS = [(), ("schema",), ("data",), ("token",), ("allow",), ("audit",), ("ledger",)]
+
+
+@pytest.mark.parametrize("options", [("--json",), ("--help", "--json"), ("--json", "-h")])
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_group_prints_its_help_as_json(
+    dpxplain: Any, group: tuple[str, ...], options: tuple[str, ...]
+) -> None:
+    outcome = dpxplain(*group, *options)
+    assert (outcome.code, outcome.err) == (0, "")
+    printed = json.loads(outcome.out)
+    assert printed["kind"] == "help"
+    assert " ".join(["Usage: dpxplain", *group]) in printed["text"]
+    assert not printed["text"].startswith("{")
+
+
+@pytest.mark.parametrize("words", [("--json", "budget"), ("token", "--json", "list")])
+def test_json_before_a_command_is_refused_rather_than_ignored(dpxplain: Any, words: tuple[str, ...]) -> None:
+    outcome = dpxplain(*words)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert json.loads(outcome.err)["remedy"] == "Write it after the command."
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_with_an_example(dpxplain: Any, command: str) -> None:
     outcome = dpxplain(*command.split(), "--help")

@@ -18,8 +18,11 @@ from dpxplain.results.base import Truth
 
 # A field that is added to a record is sent only after it is added here.
 SENT = {
+    "Allowance": "analyst limit spent remaining expires reason by time",
     "AnalystLine": "analyst limit spent remaining expires reason by time failures blocked why",
+    "Anchor": "first records head time spent",
     "AuditLine": "id time actor action dataset details previous hash sentence reveals_truth",
+    "AuditRecord": "id time actor action dataset details previous hash",
     "AuditReport": "records head problems intact",
     "BoundsProposal": "column keep low high below above average_noise sum_noise sure",
     "BudgetRequest": "id? analyst rho reason time",
@@ -30,6 +33,7 @@ SENT = {
     "HistoryLine": "id address time analyst kind state stopped kept description rho total_rho spends request "
     "weights key version",
     "JobLine": "id kind state stage created request weights",
+    "Opening": "ledger is_new records head datasets unavailable",
     "ReviewWarning": "where kind message remedy toml rows share examples position",
     "RowsProposal": "unit keep max_rows units_above rows_lost noise sure",
     "SchemaWarning": "where kind message remedy toml rows share examples",

@@ -177,6 +177,12 @@ def test_a_report_of_many_groups_draws_those_asked_about_and_lists_all(tmp_path)
     )
 
 
+def test_a_report_of_many_conditions_lists_all_of_them(table):
+    many = table.question.explain(k=25, rho=2.0, mechanism="one-shot")
+    assert "… and 5 more conditions" in str(many)
+    assert "more condition" not in Page(report(many)).text
+
+
 def test_a_report_that_was_asked_before_says_that_it_was_free(adult, table):
     again = adult.query(table.question.answer.sql, rho=0.1)
     repeated = again.why("Married-civ-spouse", "Never-married").explain(k=5, rho=2.0, mechanism="one-shot")

@@ -98,5 +98,9 @@ def test_what_is_not_private_is_marked_in_every_file(tmp_path: Path) -> None:
         for result in marked:
             assert strict(result.to_json())["private"] is False
             assert {row["not_private"] for row in table(result.to_csv())} == {"true"}
+            assert result.to_pandas().attrs["private"] is False
+            assert result.to_arrow().schema.metadata[b"private"] == b"false"
         assert "private" not in strict(answer.to_json())
+        assert "private" not in answer.to_pandas().attrs
+        assert b"private" not in (answer.to_arrow().schema.metadata or {})
         assert "not_private" not in answer.to_csv()

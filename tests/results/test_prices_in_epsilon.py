@@ -164,7 +164,7 @@ def test_prices_that_are_paid_or_out_of_reach_say_so(session: Any) -> None:
 
 def test_three_prices_are_those_of_the_page() -> None:
     script = (Path(__file__).parents[2] / "page" / "src" / "lib" / "precision.ts").read_text()
-    names = ", ".join(f"'{name}'" for name in base.NAMES)
+    names = ", ".join(f"'{name}'" for name in base.PRICE_NAMES)
     assert f"[{names}]" in script
     assert f"FACTOR = {base._FACTOR};" in script
     assert f"SHARE = {base._SHARE};" in script

@@ -58,7 +58,7 @@ DECIDED = "Privacy noise may have decided about these groups (each with its own 
             ],
         ),
         (
-            [A, replace(B, certain=False)],
+            [A, replace(B, is_certain=False)],
             [
                 f"{NOISY} 1 of 2 groups left out: B.",
                 f"{DECIDED} They were left out, but their true values may meet the condition: B.",

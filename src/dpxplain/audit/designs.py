@@ -28,7 +28,7 @@ Row = Mapping[str, object]
 
 @dataclass(frozen=True)
 class Releases:
-    """What was released about each copy, and the ρ that was charged for it."""
+    """The released names and numbers of each copy, and the ρ that was charged for them."""
 
     names: Sequence[str]
     numbers: FloatArray  # one row for each copy
@@ -61,7 +61,7 @@ class Design:
 
     @property
     def neighbours(self) -> str:
-        """How the two tables differ."""
+        """The difference between the two tables."""
         return "replaced" if "neighbours" in self.schema["privacy"] else "one more"
 
     def table(self, present: NDArray[np.bool_]) -> list[Row]:
@@ -94,11 +94,11 @@ _PARTS = ("noisy_count", "noisy_sum", "noisy_squares", "noisy_bins")
 
 
 def answer_designs() -> Iterator[Design]:
-    yield from _one_more()
-    yield from _persons()
-    yield from _replaced()
-    yield from _prepared()
-    yield from _data_quality()
+    yield from _row_designs()
+    yield from _person_designs()
+    yield from _replacement_designs()
+    yield from _preparation_designs()
+    yield from _quality_designs()
 
 
 def _function(sql: str) -> str:
@@ -162,7 +162,7 @@ def _one_more_row(pay: float | None, others: tuple[float, ...], copy: int, prese
     return [_row(copy, value) for value in others] + ([_row(copy, pay)] if present else [])
 
 
-def _one_more() -> Iterator[Design]:
+def _row_designs() -> Iterator[Design]:
     usual = partial(_one_more_row, 10.0, (0.0, 0.0, 5.0))
     yield _answer_design("count", "COUNT", "COUNT(*)", usual)
     yield _answer_design("count of an empty group", "COUNT", "COUNT(*)", partial(_one_more_row, 10.0, ()))
@@ -191,7 +191,7 @@ def _one_more_person(pay: float, spread: bool, copy: int, present: bool) -> list
     return rows
 
 
-def _persons() -> Iterator[Design]:
+def _person_designs() -> Iterator[Design]:
     crowded = partial(_one_more_person, 10.0, False)
     for name, aggregate, sql in (
         ("count, persons", "COUNT", "COUNT(*)"),
@@ -210,16 +210,16 @@ def _persons() -> Iterator[Design]:
     )
 
 
-def _moved(pay: float, copy: int, present: bool) -> list[Row]:
+def _moved_row(pay: float, copy: int, present: bool) -> list[Row]:
     """A row that is in one group or in another."""
     return [_row(2 * copy, 5.0), _row(2 * copy + 1, 5.0), _row(2 * copy + int(present), pay)]
 
 
-def _other_value(pays: tuple[float, float], copy: int, present: bool) -> list[Row]:
+def _changed_value(pays: tuple[float, float], copy: int, present: bool) -> list[Row]:
     return [_row(copy, 5.0), _row(copy, pays[int(present)])]
 
 
-def _other_person(copy: int, present: bool) -> list[Row]:
+def _moved_person(copy: int, present: bool) -> list[Row]:
     """A person whose rows are in one group or in another."""
     group = 2 * copy + int(present)
     return [
@@ -229,21 +229,21 @@ def _other_person(copy: int, present: bool) -> list[Row]:
     ]
 
 
-def _replaced() -> Iterator[Design]:
+def _replacement_designs() -> Iterator[Design]:
     design = partial(_answer_design, replaced=True)
-    yield design("count, replaced", "COUNT", "COUNT(*)", partial(_moved, 5.0), groups=2)
-    yield design("sum, replaced", "SUM", "SUM(pay)", partial(_moved, 10.0), groups=2)
+    yield design("count, replaced", "COUNT", "COUNT(*)", partial(_moved_row, 5.0), groups=2)
+    yield design("sum, replaced", "SUM", "SUM(pay)", partial(_moved_row, 10.0), groups=2)
     yield design(
         "sum of both signs, replaced",
         "SUM",
         "SUM(pay)",
-        partial(_other_value, (-10.0, 10.0)),
+        partial(_changed_value, (-10.0, 10.0)),
         bounds=(-10, 10),
     )
-    yield design("average, replaced", "AVG", "AVG(pay)", partial(_moved, 10.0), groups=2)
-    yield design("average, other value", "AVG", "AVG(pay)", partial(_other_value, (0.0, 10.0)))
-    yield design("median, other value", "MEDIAN", "MEDIAN(pay)", partial(_other_value, (0.0, 10.0)))
-    yield design("count, persons replaced", "COUNT", "COUNT(*)", _other_person, groups=2, person=True)
+    yield design("average, replaced", "AVG", "AVG(pay)", partial(_moved_row, 10.0), groups=2)
+    yield design("average, other value", "AVG", "AVG(pay)", partial(_changed_value, (0.0, 10.0)))
+    yield design("median, other value", "MEDIAN", "MEDIAN(pay)", partial(_changed_value, (0.0, 10.0)))
+    yield design("count, persons replaced", "COUNT", "COUNT(*)", _moved_person, groups=2, person=True)
 
 
 _ATTRIBUTES = ("x", "y", "z")
@@ -269,7 +269,7 @@ def _prepare(sql: str, conjuncts: int, session: dpx.Session, rho: float) -> Rele
     return Releases([""] * COPIES, np.hstack(parts), prepared.released.entry.rho + _NEGLIGIBLE)
 
 
-def _prepared() -> Iterator[Design]:
+def _preparation_designs() -> Iterator[Design]:
     for name, sql, conjuncts, person in (
         ("prepared count", "COUNT(*)", 1, False),
         ("prepared sum", "SUM(pay)", 1, False),
@@ -311,7 +311,7 @@ def _ask_tuning(session: dpx.Session, rho: float) -> Releases:
     return Releases([""], np.array([[*numbers, *tuning.release.noisy_units]]), tuning.entry.rho)
 
 
-def _data_quality() -> Iterator[Design]:
+def _quality_designs() -> Iterator[Design]:
     """Quality and tuning of a table with and without values outside the declarations."""
     for mechanism, column, declared, value, ask in (
         ("quality", "x", {"values": ["a", "b"]}, "a", _ask_quality),
@@ -378,7 +378,7 @@ class _Question:
 
 
 def _answers(interval: tuple[float, float], thresholds: Sequence[float]) -> int:
-    """How often the two binary searches for an interval's ends were told to look higher.
+    """The number of times that the binary searches for an interval's two ends went up.
 
     An end's position among the thresholds, in binary, spells out the answers of its search.
 
@@ -391,16 +391,16 @@ def _answers(interval: tuple[float, float], thresholds: Sequence[float]) -> int:
 
 
 def explanation_designs() -> Iterator[Design]:
-    yield from _one_predicate()
-    yield from _two_predicates()
-    yield from _custom()
+    yield from _influence_designs()
+    yield from _choice_designs()
+    yield from _custom_designs()
 
 
 def _rows(number: int, group: str, x: str | None, pay: float = 0.0, person: str = "") -> list[Row]:
     return [{"g": group, "x": x, "pay": pay, "person": person or f"{group} {n}"} for n in range(number)]
 
 
-def _if_present(rows: list[Row], otherwise: list[Row], copy: int, present: bool) -> list[Row]:
+def _rows_if_present(rows: list[Row], otherwise: list[Row], copy: int, present: bool) -> list[Row]:
     return rows if present else otherwise
 
 
@@ -426,7 +426,7 @@ def _explanation_design(
         mechanism=question.options.get("mechanism", "custom influence"),
         aggregate=_function(question.sql),
         schema=schema(columns, person=person, replaced=otherwise is not None),
-        rows=partial(_if_present, rows, otherwise or []),
+        rows=partial(_rows_if_present, rows, otherwise or []),
         ask=question,
         rho=rho,
         common=common,
@@ -447,7 +447,7 @@ _WEIGHED = [*_rows(_MANY, "B", "v"), *_rows(_MANY, "C", "v"), *_rows(1, "B", Non
 _PLAIN = [*_rows(_MANY, "A", None), *_rows(_MANY, "B", None)]
 
 
-def _one_predicate() -> Iterator[Design]:
+def _influence_designs() -> Iterator[Design]:
     def influence(sql: str, predicate: str, weights: Mapping[str, float] = _TWO_GROUPS) -> _Question:
         return _Question(sql, weights, ("influences",), (), _only(predicate))
 
@@ -476,7 +476,7 @@ _TIE = [*_rows(_MANY, "A", None), *_rows(10, "A", "u"), *_rows(10, "A", "v")]
 _BEHIND = [*_TIE, *_rows(1, "A", "v")]
 
 
-def _two_predicates() -> Iterator[Design]:
+def _choice_designs() -> Iterator[Design]:
     def question(
         sql: str,
         weights: Mapping[str, float],
@@ -522,7 +522,7 @@ _CLOSE = [
 ]
 
 
-def _custom() -> Iterator[Design]:
+def _custom_designs() -> Iterator[Design]:
     """Influences of unknown sensitivity, whose mechanisms use distances in rows; a row moves each by one.
 
     A row that carries an influence past a threshold, or one predicate past another, moves the distances on

@@ -74,22 +74,22 @@ def beta_cdf(x: float, a: float, b: float) -> float:
 
 def _beta_fraction(x: float, a: float, b: float) -> float:
     """Lentz's evaluation of the continued fraction 8.17.22 in the NIST handbook of functions."""
-    c, d = 1.0, 1.0 / _away(1.0 - (a + b) * x / (a + 1.0))
+    c, d = 1.0, 1.0 / _not_zero(1.0 - (a + b) * x / (a + 1.0))
     value = d
     for m in range(1, _MOST_TERMS):
         for numerator in (
             m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
             -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
         ):
-            d = 1.0 / _away(1.0 + numerator * d)
-            c = _away(1.0 + numerator / c)
+            d = 1.0 / _not_zero(1.0 + numerator * d)
+            c = _not_zero(1.0 + numerator / c)
             value *= c * d
         if abs(c * d - 1.0) < 1e-14:
             break
     return value
 
 
-def _away(value: float) -> float:
+def _not_zero(value: float) -> float:
     return value if abs(value) > _TINY else _TINY
 
 
@@ -202,7 +202,7 @@ class LikelihoodRatio:
     def fit(cls, table: Sample, neighbour: Sample) -> LikelihoodRatio:
         repeated = tuple(_repeated(column) for column in np.vstack([table.numbers, neighbour.numbers]).T)
         model = cls(repeated)
-        keys = [model._keys(sample) for sample in (table, neighbour)]
+        keys = [_keys(sample, repeated) for sample in (table, neighbour)]
         counts = [Counter(keys_of_table) for keys_of_table in keys]
         kinds = len(counts[0] | counts[1])
         totals = [len(sample) + kinds / 2 for sample in (table, neighbour)]
@@ -216,7 +216,7 @@ class LikelihoodRatio:
         return model
 
     def score(self, sample: Sample) -> FloatArray:
-        keys = self._keys(sample)
+        keys = _keys(sample, self.repeated)
         scores = np.array([self.shares.get(key, 0.0) for key in keys], dtype=np.float64)
         for key, densities in self.densities.items():
             rows = np.array([k == key for k in keys], dtype=np.bool_)
@@ -224,15 +224,14 @@ class LikelihoodRatio:
                 scores[rows] += densities.ratio(sample.numbers[rows])
         return scores
 
-    def _keys(self, sample: Sample) -> list[Key]:
-        """The discrete part of each release: its name, and those of its numbers that recur."""
-        places = [(number, values) for number, values in enumerate(self.repeated) if values]
-        if not places:
-            return [(name,) for name in sample.names]
-        return [
-            (name, *((n, x) for n, values in places if (x := float(row[n])) in values))
-            for name, row in zip(sample.names, sample.numbers, strict=True)
-        ]
+
+def _keys(sample: Sample, repeated: Sequence[frozenset[float]]) -> list[Key]:
+    """The discrete part of each release: its name, and those of its numbers that recur."""
+    places = [(number, values) for number, values in enumerate(repeated) if values]
+    return [
+        (name, *((n, x) for n, values in places if (x := float(row[n])) in values))
+        for name, row in zip(sample.names, sample.numbers, strict=True)
+    ]
 
 
 def _repeated(column: FloatArray) -> frozenset[float]:
@@ -284,16 +283,13 @@ def epsilon_allowing(rho: float, delta: float) -> float:
     >>> round(delta_allowed(0.5, epsilon_allowing(0.5, 0.01)), 6)
     0.01
     """
-    low, high = 0.0, 1.0 + 2.0 * rho + 10.0 * math.sqrt(rho * math.log(1.0 / delta))
-    for _ in range(60):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if delta_allowed(rho, middle) > delta else (low, middle)
-    return high
+    most = 1.0 + 2.0 * rho + 10.0 * math.sqrt(rho * math.log(1.0 / delta))
+    return _bisect(lambda share: delta_allowed(rho, share * most) > delta)[1] * most
 
 
 Scores = tuple[FloatArray, FloatArray]
 
-DELTAS = (0.7, 0.5, 0.3, 0.1)  # the curve is compared at the ε where the promise allows these δ
+DELTAS = (0.7, 0.5, 0.3, 0.1)  # the curve is compared at each ε at which the promise allows such a δ
 LEVEL = 0.05  # error probability of the bounds that are shown
 _THRESHOLDS = 60
 _CLIPS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0)
@@ -312,7 +308,7 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the test half of the releases shows.
+    """Lower bounds from the test half of the releases.
 
     `rho` is a lower bound of the true cost with 95% confidence; `sure_rho` and the points of the curve hold
     with the confidence that decides on an alarm.
@@ -331,7 +327,7 @@ class Evidence:
 
     @property
     def violation(self) -> str:
-        """How the evidence contradicts the promise, as a sentence; empty if it does not."""
+        """The contradiction between evidence and promise, as a sentence; empty if there is none."""
         if self.sure_rho > self.promised:
             return f"it costs at least ρ = {self.sure_rho:.4g}, more than the {self.promised:.4g} promised"
         for point in self.curve:
@@ -407,14 +403,14 @@ def _best_threshold(scores: Scores, worth: Callable[[float, float], float], leve
     thresholds = np.unique(np.quantile(pooled, np.linspace(0.0, 1.0, _THRESHOLDS), method="higher"))
     z = _normal_quantile(level / 2)
     p, q = (
-        _shrunk(1.0 - np.searchsorted(np.sort(of_one), thresholds) / len(of_one), len(of_one), sign * z)
+        _wilson_bound(1.0 - np.searchsorted(np.sort(of_one), thresholds) / len(of_one), len(of_one), sign * z)
         for of_one, sign in zip(scores, (-1.0, 1.0), strict=True)
     )
     values = [worth(*pair) for pair in zip(p.tolist(), q.tolist(), strict=True)]
     return float(thresholds[int(np.argmax(values))])
 
 
-def _shrunk(share: FloatArray, trials: int, z: float) -> FloatArray:
+def _wilson_bound(share: FloatArray, trials: int, z: float) -> FloatArray:
     """Wilson's bound: close to the exact one, and quick."""
     middle = (share + z * z / (2 * trials)) / (1 + z * z / trials)
     width = z / (1 + z * z / trials) * np.sqrt(share * (1 - share) / trials + z * z / (4 * trials**2))
@@ -456,8 +452,8 @@ def _normal_quantile(level: float) -> float:
 FALSE_ALARM = 1e-6  # probability, for all designs of an audit together
 _FEWEST = 100  # releases of each table
 _MOST = 20_000  # releases of each table; more would tell little more
-_DEARER = 8.0  # times as much time for a design whose questions ask about one copy only
-_LESS = 1e-7  # share of ρ: a repeated request is answered from the ledger, so each asks for a little less
+_MORE_TIME = 8.0  # times as much time for a design whose questions ask about one copy only
+_RHO_STEP = 1e-7  # share of ρ: a repeated request is answered from the ledger, so each asks for a little less
 
 
 @dataclass(frozen=True)
@@ -470,7 +466,7 @@ class DesignFinding:
     unit: str
     neighbours: str
     evidence: Evidence
-    lattice: str  # what is wrong with the numbers themselves; empty if nothing
+    lattice: str  # a problem of the numbers themselves; empty if there is none
     seconds: float
 
     @property
@@ -540,7 +536,7 @@ def audit_privacy(
 
 
 def _weight(design: Design) -> float:
-    return _DEARER if design.copies == 1 else 1.0
+    return _MORE_TIME if design.copies == 1 else 1.0
 
 
 def _run_named(name: str, seed: int, false_alarm: float, seconds: float) -> DesignFinding:
@@ -555,7 +551,7 @@ def run_design(
     draws: int = _MOST,
     seconds: float = math.inf,
 ) -> DesignFinding:
-    """Asks until both tables have `draws` releases, or the time is up; then weighs what was released."""
+    """Asks until both tables have `draws` releases, or the time is up; then weighs the releases."""
     start, tally = time.monotonic(), _Tally()
     for releases, present in _releases(design, seed):
         tally.add(releases, present)
@@ -589,7 +585,7 @@ def _releases(design: Design, seed: int) -> Iterator[tuple[Releases, NDArray[np.
             session = _open(design, present, workspace)
             with session:
                 for number in range(design.per_table):
-                    yield design.ask(session, design.rho * (1.0 - _LESS * number)), present
+                    yield design.ask(session, design.rho * (1.0 - _RHO_STEP * number)), present
 
 
 def _open(design: Design, present: NDArray[np.bool_], workspace: str) -> dpx.Session:
@@ -622,7 +618,7 @@ def finest_step(numbers: NDArray[np.float64]) -> float:
 
 
 def lattice_problem(numbers: NDArray[np.float64]) -> str:
-    """What is wrong with the numbers, as a sentence; empty if all are multiples of a coarse step.
+    """A problem of the numbers, as a sentence; empty if all are multiples of a coarse step.
 
     >>> lattice_problem(np.array([3.0, 1.5])), lattice_problem(np.array([3.0, 0.1])) != ""
     ('', True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import shlex
 from collections import Counter
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,9 +31,9 @@ from dpxplain.errors import BadRequest
 from dpxplain.ledger import WORKSPACE
 from dpxplain.ledger.address import find_ledger
 from dpxplain.model.charge import Ending, failure_words
+from dpxplain.model.display import public_fields
 
 if TYPE_CHECKING:
-    from dpxplain.ledger.protocol import Allowance
     from dpxplain.server.app import Opening
 
 # -- Tokens and allowances ---------------------------------------------------------------------------------
@@ -98,7 +97,7 @@ def list_tokens(place: LedgerPlace = None, as_json: o.Json = False) -> None:
     with ledger_at(place) as ledger:
         tokens = ledger.tokens.list()
     if as_json:
-        show_json({"kind": "tokens", "tokens": [asdict(token) for token in tokens]})
+        show_json({"kind": "tokens", "tokens": tokens})
         return
     print_table(
         ("id", "name", "role", "expires (UTC)", "revoked (UTC)", "by"),
@@ -279,15 +278,16 @@ def _show_allowances(place: str | None, dataset: str, as_json: bool) -> None:
         total = {"limit": budget.limit, "spent": budget.spent, "remaining": budget.remaining}
         lists = {
             "analysts": [
-                asdict(allowance)
-                | _null_amounts(allowance)
+                public_fields(allowance)
+                # Without a grant, only the server's configuration has the amounts.
+                | ({} if allowance.time is not None else {"limit": None, "remaining": None})
                 | {
                     "failures": failures[allowance.analyst].total(),
                     "why": failure_words(failures[allowance.analyst]),
                 }
                 for allowance in allowances
             ],
-            "shares": [asdict(share) for share in shares],
+            "shares": [{"dataset": dataset} | public_fields(share) for share in shares],
         }
         show_json({"kind": "allowances", "dataset": dataset, "rho": total} | lists)
         return
@@ -325,11 +325,6 @@ def _print_failures(dataset: str, analyst: str, failures: Counter[Ending]) -> No
         f"{failure_words(failures)}."
     )
     note(f"To forgive: dpxplain allow forgive {shlex.quote(dataset)} {shlex.quote(analyst)} --reason WHY")
-
-
-def _null_amounts(allowance: Allowance) -> dict[str, None]:
-    """Null fields for an analyst without a grant: only the server's configuration has the amounts."""
-    return {} if allowance.time is not None else {"limit": None, "remaining": None}
 
 
 # -- Server ------------------------------------------------------------------------------------------------
@@ -431,7 +426,7 @@ def serve(
         settings,
         ledger=ledger,
         create=create,
-        report=(lambda opening: emit("opened", **asdict(opening))) if as_json else _print_opening,
+        report=(lambda opening: emit("opened", **public_fields(opening))) if as_json else _print_opening,
         announce=(lambda address: emit("serving", address=address)) if as_json else _print_address,
     )
     note("The server has stopped.")

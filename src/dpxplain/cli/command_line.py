@@ -6,11 +6,10 @@ an audit that found a promise broken; 130 interrupted, 141 reader gone.
 
 from __future__ import annotations
 
-import io
 import os
 import sys
-from collections.abc import Iterator, MutableMapping, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cache
 from importlib import import_module
 from itertools import pairwise
@@ -20,12 +19,13 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
-from dpxplain.cli.options import flat
+from dpxplain.cli.options import flat, print_group_help
 from dpxplain.cli.screen import (
     INTERNAL,
     INTERRUPTED,
     PIPE_CLOSED,
     PipeClosed,
+    help_as_json,
     json_streams,
     log_as_notes,
     report,
@@ -65,10 +65,10 @@ class LazyGroup(TyperGroup):
 
     def __init__(self, *, commands: object = None, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = _LazyCommands()
+        self.commands = _LazyCommands()  # type: ignore[assignment]  # Typer only reads it
 
 
-class _LazyCommands(MutableMapping[str, Any]):
+class _LazyCommands(Mapping[str, Any]):
     """Commands by name."""
 
     def __getitem__(self, name: str) -> Any:
@@ -79,15 +79,6 @@ class _LazyCommands(MutableMapping[str, Any]):
 
     def __len__(self) -> int:
         return len(HOMES)
-
-    def __contains__(self, name: object) -> bool:
-        return name in HOMES
-
-    def __setitem__(self, name: str, command: Any) -> None:
-        raise TypeError("The table of commands is fixed.")
-
-    def __delitem__(self, name: str) -> None:
-        raise TypeError("The table of commands is fixed.")
 
 
 @cache
@@ -139,9 +130,8 @@ def root(
             show_json({"version": __version__, "ledger_format": FORMAT})
         else:
             typer.echo(f"dpxplain {__version__} (ledger format {FORMAT})")
-    elif context.invoked_subcommand is None:
-        with _help_as_json(as_json):
-            typer.echo(context.get_help())
+    else:
+        print_group_help(context, as_json)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -171,8 +161,8 @@ def run(arguments: Sequence[str]) -> int:
 def _run(words: Sequence[str], as_json: bool, debug: bool) -> int:
     try:
         _check_text(words)
-        wants_help = not {"--help", "-h"}.isdisjoint(words) or list(words) == ["--json"]
-        with _help_as_json(as_json and wants_help):
+        wants_help = not {"--help", "-h"}.isdisjoint(words)
+        with help_as_json(as_json and wants_help):
             outcome = get_command(app).main(words, prog_name="dpxplain", standalone_mode=False)
         sys.stdout.flush()
     except SystemExit as ended:  # Typer exits after completing a word, and on a closed pipe
@@ -186,18 +176,6 @@ def _run(words: Sequence[str], as_json: bool, debug: bool) -> int:
     if outcome == INTERRUPTED:  # Typer returns this code after Ctrl-C
         return _report_safely(KeyboardInterrupt(), as_json, debug)
     return outcome if isinstance(outcome, int) else 0
-
-
-@contextmanager
-def _help_as_json(is_json: bool) -> Iterator[None]:
-    """Prints the help text that the block would print on stdout as JSON instead."""
-    if not is_json:
-        yield
-        return
-    text = io.StringIO()
-    with redirect_stdout(text):
-        yield
-    show_json({"kind": "help", "text": text.getvalue()})
 
 
 def _check_text(words: Sequence[str]) -> None:

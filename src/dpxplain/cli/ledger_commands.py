@@ -8,7 +8,6 @@ import os
 import secrets
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -28,10 +27,23 @@ from dpxplain.cli.options import (
     minute,
     print_table,
 )
-from dpxplain.cli.screen import BROKEN, ERR, OK, OUT, VIOLATED, amount, emit, note, show_json, warn
+from dpxplain.cli.screen import (
+    BROKEN,
+    ERR,
+    OK,
+    OUT,
+    VIOLATED,
+    amount,
+    emit,
+    fields_of,
+    note,
+    show_json,
+    warn,
+)
 from dpxplain.errors import BadRequest
 from dpxplain.ledger.protocol import AuditReport
 from dpxplain.model.charge import rho_of_units
+from dpxplain.model.display import public_fields
 
 if TYPE_CHECKING:
     from dpxplain.audit.privacy_audit import DesignFinding
@@ -76,7 +88,7 @@ def status(place: LedgerPlace = None, anchor: AnchorPlace = None, as_json: o.Jso
         file, lost = ledger.recovery.anchor_file, _known_losses(ledger)
     if as_json:
         fields = {"records": standing.records, "head": standing.head, "problem": problem}
-        own = {"anchor": None if file is None else str(file), "lost": _as_json(lost)}
+        own = {"anchor": None if file is None else str(file), "lost": _losses_as_json(lost)}
         show_json({"kind": "ledger-status"} | fields | own)
     else:
         OUT.print(f"{standing.records:,} records, head {standing.head}", soft_wrap=True)
@@ -112,7 +124,7 @@ def back_up(
         report = ledger.recovery.backup(target)
         problem, lost = ledger.recovery.anchor_problem(), _known_losses(ledger)
     if as_json:
-        fields = asdict(report) | {"intact": report.intact, "behind": problem}
+        fields = public_fields(report) | {"behind": problem}
         show_json({"kind": "backup", "file": str(target)} | fields)
     else:
         for broken in report.problems:
@@ -163,7 +175,10 @@ def restore(
         report = ledger.recovery.restore(backup, by=acting_curator(by))
         problem, lost = ledger.recovery.anchor_problem(), _known_losses(ledger)
     if as_json:
-        fields = asdict(report) | {"behind": problem, "lost": _as_json(lost)}
+        fields = fields_of(report, "records head problems") | {
+            "behind": problem,
+            "lost": _losses_as_json(lost),
+        }
         show_json({"kind": "restore", "file": str(file)} | fields)
         return
     note(f"Restored {report.records:,} records, head {report.head}.")
@@ -212,7 +227,7 @@ def declare_loss(
         with ledger_at(place, create=is_anchored, anchor=anchor, is_recovery=True) as ledger:
             lost = ledger.recovery.declare_loss(reason=reason, by=acting_curator(by), everything=everything)
     if as_json:
-        show_json({"kind": "loss", "charged": not dry_run, "lost": _as_json(lost)})
+        show_json({"kind": "loss", "charged": not dry_run, "lost": _losses_as_json(lost)})
         return
     _print_losses(lost)
     note("Nothing has been charged yet." if dry_run else "Charged. New queries are possible again.")
@@ -241,7 +256,7 @@ def _print_losses(lost: Sequence[Loss]) -> None:
     print_table(("data set", "analyst", "lost rho"), rows, empty="No charge is missing.")
 
 
-def _as_json(lost: Sequence[Loss]) -> list[dict[str, object]]:
+def _losses_as_json(lost: Sequence[Loss]) -> list[dict[str, object]]:
     return [
         {"dataset": loss.dataset, "analyst": loss.analyst, "rho": rho_of_units(loss.units)} for loss in lost
     ]
@@ -278,7 +293,7 @@ def show_audit(
     with ledger_at(place) as ledger:
         records = ledger.audit(after, limit)
     if as_json:
-        show_json({"kind": "audit", "records": [asdict(record) for record in records]})
+        show_json({"kind": "audit", "records": records})
         return
     print_table(
         ("id", "time (UTC)", "who", "what", "data set", "details"),
@@ -329,18 +344,18 @@ def verify_audit(
     from dpxplain.ledger.anchor import read_anchor, read_key
     from dpxplain.ledger.anchor_guard import is_anchor_file
 
-    own = str(anchor) if anchor is not None and is_anchor_file(anchor) else None
-    signed = anchor if own is None else None
+    ledger_anchor = str(anchor) if anchor is not None and is_anchor_file(anchor) else None
+    signed = anchor if ledger_anchor is None else None
     place_of_key = key.expanduser()
     anchored = None if signed is None else read_anchor(signed, read_key(place_of_key))
-    with ledger_at(place, anchor=own, is_recovery=True) as ledger:
+    with ledger_at(place, anchor=ledger_anchor, is_recovery=True) as ledger:
         since = None if full else _last_verified(ledger, place_of_key)
         report = ledger.verify_audit(head, anchored, since=since, full=full or None)
         _remember_verified(ledger, place_of_key)
         upgraded = ledger.store.is_upgraded
     intact = report.intact and report.records > 0
     if as_json:
-        fields = asdict(report) | {"intact": intact, "upgraded": upgraded}
+        fields = public_fields(report) | {"intact": intact, "upgraded": upgraded}
         if anchored is not None:
             age = round(anchored.age.total_seconds())
             fields["anchor"] = {"records": anchored.records, "time": anchored.time, "age_seconds": age}
@@ -419,14 +434,14 @@ def anchor_audit(
         report = ledger.verify_audit(anchor.head, earlier)
     if not report.intact:
         if as_json:
-            show_json({"kind": "audit-report"} | asdict(report) | {"intact": False})
+            show_json({"kind": "audit-report"} | public_fields(report))
         else:
             _print_report(report)
             warn("The anchor was not written.")
         raise typer.Exit(BROKEN)
     write_anchor(file, anchor, secret)
     if as_json:
-        show_json({"kind": "anchor", "file": str(file)} | asdict(anchor))
+        show_json({"kind": "anchor", "file": str(file)} | public_fields(anchor))
     else:
         note(f"Anchored at record {anchor.records:,}, head {anchor.head}.")
         note("Keep the file and the key where people who can write the ledger cannot change them.")
@@ -566,8 +581,7 @@ def _print_designs(names: list[str], *, as_json: bool) -> None:
 
     chosen = [designs()[name] for name in names]
     if as_json:
-        fields = ("name", "mechanism", "aggregate", "unit", "neighbours")
-        rows = [{field: getattr(design, field) for field in fields} for design in chosen]
+        rows = [fields_of(design, "name mechanism aggregate unit neighbours") for design in chosen]
         show_json({"kind": "privacy-designs", "designs": rows})
         return
     print_table(
@@ -578,16 +592,22 @@ def _print_designs(names: list[str], *, as_json: bool) -> None:
 
 
 def _findings_payload(findings: list[DesignFinding], seed: int, minutes: float) -> dict[str, object]:
-    rows = [
-        asdict(finding) | {"reached": finding.evidence.reached, "violation": finding.violation}
-        for finding in findings
-    ]
     return {
         "kind": "privacy-audit",
         "violated": any(finding.violation for finding in findings),
         "seed": seed,
         "minutes": minutes,
-        "findings": rows,
+        "findings": list(map(_finding_payload, findings)),
+    }
+
+
+def _finding_payload(finding: DesignFinding) -> dict[str, object]:
+    evidence = finding.evidence
+    curve = [fields_of(point, "epsilon delta allowed") for point in evidence.curve]
+    return {
+        **fields_of(finding, "design mechanism aggregate unit neighbours lattice seconds violation"),
+        "evidence": fields_of(evidence, "promised rho sure_rho draws") | {"curve": curve},
+        "reached": evidence.reached,
     }
 
 

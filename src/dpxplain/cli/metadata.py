@@ -17,13 +17,15 @@ import tomlkit
 from tomlkit.items import Table
 
 from dpxplain.cli.schema_draft import (
-    DELTA_COMMENT,
-    RHO_COMMENT,
+    EXACT_SUMS,
     UNIT_COMMENT,
     Codebook,
     CodedColumn,
     Draft,
     LeftOut,
+    add_left_out,
+    add_null,
+    budget_section,
     check_names,
     number_item,
     table_name,
@@ -50,15 +52,15 @@ _VALUE_KEYS = ("keyValues", "key_values", "keys", "publicKeys", "categories", "e
 
 @dataclass
 class DescribedColumn:
-    """What metadata say about one column."""
+    """A column as its metadata describe it."""
 
     name: str
     kind: str = ""
     values: Sequence[Any] | None = None
     edges: Sequence[Any] | None = None
     bounds: tuple[Any, Any] | None = None
-    whole: bool = False
-    null: bool = False
+    is_whole: bool = False
+    has_null: bool = False
     label: str = ""
     value_labels: Mapping[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # settings that a schema does not have
@@ -66,10 +68,10 @@ class DescribedColumn:
 
 @dataclass
 class Description:
-    """What metadata say about one table."""
+    """A table as its metadata describe it."""
 
     name: str
-    origin: str  # where it was read from, in words
+    origin: str  # the source of the metadata, in words
     source: str | None = None
     unit: str | None = None
     max_rows: int | None = None
@@ -100,7 +102,7 @@ def read_metadata(address: str, kind: str | None = None) -> Description:
 def described_catalog(catalog: CatalogTable, origin: str) -> Description:
     """The description of a table from its database's catalog: names and types only."""
     columns = [
-        DescribedColumn(column.name, column.kind, whole=column.whole, null=column.nullable)
+        DescribedColumn(column.name, column.kind, is_whole=column.whole, has_null=column.nullable)
         for column in catalog.columns
     ]
     return Description(catalog.name, origin, catalog.source or None, is_live=True, columns=columns)
@@ -183,7 +185,7 @@ def _csvw_column(column: Mapping[str, Any]) -> DescribedColumn:
     ]
     if described.values is None and partitions:
         _add_partitions(described, partitions)
-    described.null = bool(column.get("nullableProportion"))
+    described.has_null = bool(column.get("nullableProportion"))
     unused = ("maxNumPartitions", "maxGroupsPerUnit", "maxContributions", "maxLength", "publicLength")
     described.notes += _notes(column, (*unused, "nullableProportion", "dependsOn", "dependencyType"))
     return described
@@ -259,7 +261,7 @@ def _smartnoise_tables(raw: Mapping[str, Any], path: Path) -> Iterable[tuple[str
 
 def _smartnoise_column(name: str, column: Mapping[str, Any]) -> DescribedColumn:
     described = _described_column(name, str(column.get("type", "string")).lower(), column, "lower", "upper")
-    described.null = bool(column.get("nullable")) and described.values is not None
+    described.has_null = bool(column.get("nullable")) and described.values is not None
     unused = ("cardinality", "missing_value", "sensitivity", "nullable_proportion", "precision")
     described.notes += _notes(column, unused)
     return described
@@ -275,7 +277,7 @@ def _described_column(
         (column[key] for key in _VALUE_KEYS if isinstance(column.get(key), list) and column[key]), None
     )
     low, high = column.get(lowest), column.get(highest)
-    described = DescribedColumn(name, _TYPES.get(kind, kind), whole=kind in _WHOLE_NUMBER_TYPES)
+    described = DescribedColumn(name, _TYPES.get(kind, kind), is_whole=kind in _WHOLE_NUMBER_TYPES)
     if values is not None:
         described.values = list(dict.fromkeys(values))
     if _is_number(low) and _is_number(high) and low < high:  # type: ignore[operator]
@@ -348,10 +350,7 @@ def draft_described(described: Description, rho: float, codebook: Codebook | Non
     document.update(parts)
     notes = {column.name: column.notes for column in described.columns}
     for omitted in left_out:
-        document.add(tomlkit.nl())
-        document.add(tomlkit.comment(f"[columns.{tomlkit.key(omitted.name).as_string()}]"))
-        for line in (f"Left out: {omitted.reason}", *notes[omitted.name]):
-            document.add(tomlkit.comment(line))
+        add_left_out(document, omitted, notes[omitted.name])
     text = tomlkit.dumps(document)
     return Draft(text, _loaded_schema(text), tuple(left_out))
 
@@ -371,8 +370,8 @@ def _with_code(column: DescribedColumn, coded: CodedColumn | None) -> DescribedC
             f"The code book has bounds for {column.name}, which does not contain numbers.",
             remedy="Delete these bounds from the code book, and declare the column by hand.",
         )
-    is_whole = column.whole and all(bound.is_integer() for bound in coded.bounds)
-    return replace(labelled, values=None, edges=None, bounds=coded.bounds, whole=is_whole)
+    is_whole = column.is_whole and all(bound.is_integer() for bound in coded.bounds)
+    return replace(labelled, values=None, edges=None, bounds=coded.bounds, is_whole=is_whole)
 
 
 def _table_section(described: Description) -> Table:
@@ -395,8 +394,8 @@ def _declaration(column: DescribedColumn) -> Table | str:
         if column.kind in ("numbers", "dates"):
             return f"it contains {column.kind}. Declare bounds = [low, high] or edges = [...] for it."
         return f"it contains {column.kind or 'values of an unknown type'}, which a schema cannot declare."
-    if column.null and "values" in declaration and declaration["values"] != "discover":
-        declaration.add("null", tomlkit.item(True).comment("NULL is a group of its own"))
+    if "values" in declaration and declaration["values"] != DISCOVER:
+        add_null(declaration, column.has_null)
     if column.label:
         declaration.add("label", column.label)
     if column.value_labels:
@@ -414,18 +413,15 @@ def _domain(column: DescribedColumn) -> Iterator[tuple[str, object]]:
     if column.bounds is not None and column.values is None and column.kind in ("numbers", "dates"):
         is_date = column.kind == "dates"
         yield "bounds", tomlkit.item([*column.bounds] if is_date else [*map(number_item, column.bounds)])
-        if column.whole:
-            yield "step", tomlkit.item(1).comment("whole numbers only, so sums are exact")
+        if column.is_whole:
+            yield "step", tomlkit.item(1).comment(EXACT_SUMS)
     if column.kind == "text" and column.values is None and not ID_NAME.search(column.name):
-        discover = tomlkit.item("discover")
+        discover = tomlkit.item(DISCOVER)
         yield "values", discover.comment("list the values if they are public; if not: dpxplain discover")
 
 
 def _privacy_section(described: Description, rho: float) -> Table:
-    privacy = tomlkit.table()
-    privacy.add("rho", tomlkit.item(number_item(rho)).comment(RHO_COMMENT))
-    delta = tomlkit.value("1e-6").comment(DELTA_COMMENT)
-    privacy.add("delta", delta)
+    privacy = budget_section(rho)
     if described.unit is None:
         privacy.add("unit", tomlkit.item("row").comment(UNIT_COMMENT))
         if (described.max_rows or 1) > 1:

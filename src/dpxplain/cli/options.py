@@ -18,7 +18,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from dpxplain.cli.screen import OUT, Format, note
+from dpxplain.cli.screen import OUT, Format, help_as_json, note
 from dpxplain.errors import BadRequest
 from dpxplain.ledger import ANCHOR_VARIABLE, WORKSPACE
 
@@ -423,7 +423,7 @@ def _predicate_list(texts: Sequence[str] | None, schema: Schema) -> list[Any] | 
 
 # -- Options and output of the curator ---------------------------------------------------------------------
 #
-# What `token`, `allow` and `audit` share: their options, opening the ledger, and tables of its rows.
+# Shared by `token`, `allow`, `audit`, `ledger` and `data`: options, opening the ledger, tables of its rows.
 
 LedgerPlace = Annotated[
     str | None,
@@ -543,13 +543,24 @@ def excerpt(details: object) -> str:
     return text if len(text) <= 160 else f"{text[:157]}..."
 
 
+HelpAsJson = Annotated[bool, typer.Option("--json", help="Print this help as JSON.")]
+
+
 def command_group(help: str) -> typer.Typer:
     """An app for a group of commands. Without a command it prints its help."""
     app = typer.Typer(rich_markup_mode="rich")
 
     @app.callback(invoke_without_command=True, help=help)
-    def root(context: typer.Context) -> None:
-        if context.invoked_subcommand is None:
-            typer.echo(context.get_help())
+    def root(context: typer.Context, as_json: HelpAsJson = False) -> None:
+        print_group_help(context, as_json)
 
     return app
+
+
+def print_group_help(context: typer.Context, as_json: bool) -> None:
+    """Prints the help of a group of commands, unless one of its commands follows."""
+    if context.invoked_subcommand is None:
+        with help_as_json(as_json):
+            typer.echo(context.get_help())
+    elif as_json:
+        raise BadRequest("--json stands before the command.", remedy="Write it after the command.")

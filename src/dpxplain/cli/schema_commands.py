@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
-from itertools import pairwise
+from itertools import chain, count, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -166,6 +166,8 @@ def check(
     return OK if review is None or review.fits else WARNED
 
 
+@schema_app.command("tune")
+@o.flat
 def tune(
     rho: o.Rho = None,
     epsilon: o.Epsilon = None,
@@ -202,9 +204,6 @@ def tune(
     )
 
 
-schema_app.command("tune")(o.flat(tune))
-
-
 def _schema_check(source: object, declared: Schema) -> SchemaCheck:
     from dpxplain.engines.opening import source_figures
     from dpxplain.results.schema_check import SchemaCheck
@@ -227,7 +226,7 @@ def _print_draft(draft: Draft, target: Path) -> None:
     table = Table("column", "drafted as", title=f"Draft: {target}", title_justify="left", expand=False)
     known = {} if draft.schema is None else draft.schema.columns
     for name in tomllib.loads(draft.text)["columns"]:
-        table.add_row(Text(name), _kind(known[name]) if name in known else "values to be discovered")
+        table.add_row(Text(name), _declared_as(known[name]) if name in known else "values to be discovered")
     for omitted in draft.left_out:
         table.add_row(Text(omitted.name, "dim"), Text(f"left out: {omitted.reason}", "dim"))
     OUT.print(table)
@@ -244,7 +243,7 @@ def _print_check(declared: Schema, source: object, review: SchemaCheck | None) -
     table = Table("column", "declared as", "values", title=Text(declared.table.name), title_justify="left")
     table.columns[2].justify = "right"
     for name, column in declared.columns.items():
-        table.add_row(Text(name), _kind(column), f"{len(column.domain):,}" if column.domain else "-")
+        table.add_row(Text(name), _declared_as(column), f"{len(column.domain):,}" if column.domain else "-")
     OUT.print(table)
     attributes = list(declared.discrete())
     columns = "1 column" if len(attributes) == 1 else f"{len(attributes)} columns"
@@ -298,7 +297,7 @@ def family_sizes(declared: Schema) -> dict[int, int]:
     return {n: counts[n] for n in (1, 2, 3) if n <= len(sizes)}
 
 
-def _kind(column: Column) -> str:
+def _declared_as(column: Column) -> str:
     from dpxplain.model.column import edge_text
 
     parts = [] if column.expression is None else [column.expression]
@@ -334,7 +333,7 @@ def _check_payload(declared: Schema, source: object, review: SchemaCheck | None)
         "table": declared.table.name,
         "source": None if review is None else review.source,
         "columns": [
-            {"column": name, "declared": _kind(column), "values": len(column.domain or ()) or None}
+            {"column": name, "declared": _declared_as(column), "values": len(column.domain or ()) or None}
             for name, column in declared.columns.items()
         ],
         "predicates": {str(n): size for n, size in family_sizes(declared).items()},
@@ -407,7 +406,7 @@ VersionName = Annotated[
 
 @dataclass(frozen=True)
 class DataReport:
-    """How the present data compare with the versions that the ledger knows."""
+    """The present data, compared with the versions that the ledger knows."""
 
     dataset: str
     declared: str
@@ -440,6 +439,8 @@ class DataReport:
         }[self.state]
 
 
+@data_app.command("status")
+@o.flat
 def status(place: Place, ledger: LedgerOption = None, as_json: o.Json = False) -> None:
     """Show whether the data have changed since they were last queried. Exit code 2 if they have.
 
@@ -460,6 +461,8 @@ def status(place: Place, ledger: LedgerOption = None, as_json: o.Json = False) -
         raise typer.Exit(BAD_REQUEST)
 
 
+@data_app.command("accept")
+@o.flat
 def accept(
     place: Place,
     version: VersionName = None,
@@ -506,10 +509,6 @@ def accept(
         f"Answers from other versions stay in the history and are not used. "
         f"{amount(budget.remaining)} of {amount(budget.limit)} ρ is left."
     )
-
-
-data_app.command("status")(o.flat(status))
-data_app.command("accept")(o.flat(accept))
 
 
 @contextmanager
@@ -592,15 +591,8 @@ def _default_name(report: DataReport) -> str:
         return report.declared if report.declared in report.fitting else report.fitting[-1]
     taken_names = {version.version for version in report.versions} | {report.declared}
     today = date.today().isoformat()
-    return next(name for name in _numbered_names(today) if name not in taken_names)
-
-
-def _numbered_names(name: str) -> Iterator[str]:
-    yield name
-    number = 2
-    while True:
-        yield f"{name}-{number}"
-        number += 1
+    names = chain([today], (f"{today}-{number}" for number in count(2)))
+    return next(name for name in names if name not in taken_names)
 
 
 def _check_name(name: str, report: DataReport) -> None:

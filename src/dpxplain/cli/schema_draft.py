@@ -14,6 +14,7 @@ import os
 import re
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from itertools import pairwise, takewhile
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tomlkit
+from tomlkit import TOMLDocument
 from tomlkit.items import Array, Table
 
 from dpxplain.engines.duckdb_profile import ID_NAME, unit_candidates
@@ -47,11 +49,9 @@ NOT PRIVATE: dpxplain read the data to write this draft.
 Any value, edge or bound below may reveal a person: the only one with a rare value, or the highest
 earner. Everything in a schema is public. Before you use or share this file, compare each value,
 edge and bound with public knowledge (a code book, a law, common sense). Then delete this note."""
-_EXACT_SUMS = "whole numbers only, so sums are exact"
+EXACT_SUMS = "whole numbers only, so sums are exact"
 _MAY_BE_CODES = "to sum and average it; delete bounds and step if the numbers are codes"
 _MAY_BE_UNIT = "If it tells people apart, it can be the privacy unit."
-RHO_COMMENT = "the budget for all queries together, for ever"
-DELTA_COMMENT = "dpxplain converts between rho and epsilon at this delta"
 UNIT_COMMENT = "each row is one person; if not, name the column of the person id and add max_rows = 3"
 _LINE_LENGTH = 100
 _LEAST = 1e-100  # numbers below this or above its inverse are not measurements
@@ -149,10 +149,16 @@ def _draft_text(
         declarations.add(column.name, declaration)
     document.add("columns", declarations)
     for omitted in left_out:
-        document.add(tomlkit.nl())
-        document.add(tomlkit.comment(f"[columns.{tomlkit.key(omitted.name).as_string()}]"))
-        document.add(tomlkit.comment(f"Left out: {omitted.reason}"))
+        add_left_out(document, omitted)
     return tomlkit.dumps(document)
+
+
+def add_left_out(document: TOMLDocument, omitted: LeftOut, notes: Sequence[str] = ()) -> None:
+    """Adds comments about a column that the draft only mentions."""
+    document.add(tomlkit.nl())
+    document.add(tomlkit.comment(f"[columns.{tomlkit.key(omitted.name).as_string()}]"))
+    for line in (f"Left out: {omitted.reason}", *notes):
+        document.add(tomlkit.comment(line))
 
 
 def _coded_declaration(column: ColumnProfile, coded: CodedColumn) -> Table:
@@ -161,17 +167,23 @@ def _coded_declaration(column: ColumnProfile, coded: CodedColumn) -> Table:
     declaration.add(tomlkit.comment("from the code book"))
     if coded.values:
         declaration.add("values", toml_array(coded.typed_values(column.kind)))
-        _add_null(declaration, column)
+        add_null(declaration, column.has_null)
     elif coded.bounds is not None:
         declaration.add("bounds", tomlkit.item([number_item(bound) for bound in coded.bounds]))
     return declaration
 
 
-def _privacy_section(rho: float, units: Sequence[UnitCandidate]) -> Table:
+def budget_section(rho: float) -> Table:
+    """The privacy section with the budget only."""
     privacy = tomlkit.table()
-    budget = tomlkit.item(number_item(rho))
-    privacy.add("rho", budget.comment(RHO_COMMENT))
-    privacy.add("delta", tomlkit.value("1e-6").comment(DELTA_COMMENT))
+    rho_item, delta_item = tomlkit.item(number_item(rho)), tomlkit.value("1e-6")
+    privacy.add("rho", rho_item.comment("the budget for all queries together, for ever"))
+    privacy.add("delta", delta_item.comment("dpxplain converts between rho and epsilon at this delta"))
+    return privacy
+
+
+def _privacy_section(rho: float, units: Sequence[UnitCandidate]) -> Table:
+    privacy = budget_section(rho)
     privacy.add("unit", tomlkit.item("row").comment(UNIT_COMMENT))
     for unit in units:
         for line in _unit_proposal(unit):
@@ -238,7 +250,7 @@ def _dated_declaration(column: ColumnProfile) -> Table:
     last_of = "; each bin includes the day at its upper edge" if column.whole else ""
     declaration.add(tomlkit.comment(f"one bin per {period}{last_of}"))
     declaration.add("edges", toml_array(edges))
-    _add_null(declaration, column)
+    add_null(declaration, column.has_null)
     return declaration
 
 
@@ -251,14 +263,14 @@ def _declaration(column: ColumnProfile) -> Table:
         if len(values) > _SHORT_LIST:
             declaration.add(tomlkit.comment(f"{len(values)} values: compare them with a public list"))
         declaration.add("values", toml_array(values))
-        _add_null(declaration, column)
+        add_null(declaration, column.has_null)
         return declaration
     assert column.low is not None
     assert column.high is not None
     calendar = calendar_values(column.name, column.low, column.high) if column.whole else None
     if calendar is not None:
         declaration.add("values", toml_array(calendar))
-        _add_null(declaration, column)
+        add_null(declaration, column.has_null)
         return declaration
     is_flag = column.whole and {column.low, column.high} <= {0.0, 1.0}
     if is_flag or _has_few_numbers(column):
@@ -267,13 +279,13 @@ def _declaration(column: ColumnProfile) -> Table:
     edges = drafted_edges(column.low, column.high, column.whole, column.quantiles)
     low, high = _bounds(column, edges)
     declaration.add("edges", toml_array([number_item(edge) for edge in edges]))
-    _add_null(declaration, column)
+    add_null(declaration, column.has_null)
     declaration.add("bounds", tomlkit.item([number_item(low), number_item(high)]))
     if column.quantiles and 3 * (column.quantiles[-2] - column.quantiles[1]) < high - low:
         usual = f"{column.quantiles[1]:.6g} to {column.quantiles[-2]:.6g}"
         declaration.add(tomlkit.comment(f"99.8% lie within {usual}: narrower bounds mean less noise"))
     if column.whole and max(abs(low), abs(high)) <= LARGEST_UNITS:
-        declaration.add("step", tomlkit.item(1).comment(_EXACT_SUMS))
+        declaration.add("step", tomlkit.item(1).comment(EXACT_SUMS))
     return declaration
 
 
@@ -286,13 +298,13 @@ def _has_few_numbers(column: ColumnProfile) -> bool:
 def _add_categories(declaration: Table, column: ColumnProfile, values: Sequence[int]) -> None:
     """Declares whole numbers for grouping and, if there are several, for averages too."""
     declaration.add("values", toml_array(values))
-    _add_null(declaration, column)
+    add_null(declaration, column.has_null)
     if len(values) > 1:
         bounds = tomlkit.item([values[0], values[-1]])
         is_flag = list(values) == [0, 1]
         use = "to average it: the share of rows with 1" if is_flag else _MAY_BE_CODES
         declaration.add("bounds", bounds.comment(use))
-        declaration.add("step", tomlkit.item(1).comment(_EXACT_SUMS))
+        declaration.add("step", tomlkit.item(1).comment(EXACT_SUMS))
 
 
 def _bounds(column: ColumnProfile, edges: Sequence[float]) -> tuple[float, float]:
@@ -302,8 +314,9 @@ def _bounds(column: ColumnProfile, edges: Sequence[float]) -> tuple[float, float
     return 0.0 if column.low == 0 else low, edges[-1]
 
 
-def _add_null(declaration: Table, column: ColumnProfile) -> None:
-    if column.has_null:
+def add_null(declaration: Table, has_null: bool) -> None:
+    """Declares NULL as a value, if the column has it."""
+    if has_null:
         declaration.add("null", tomlkit.item(True).comment("NULL is a group of its own"))
 
 
@@ -354,11 +367,8 @@ def _can_be_queried(schema: Schema) -> bool:
 
 def _loaded_schema(text: str) -> Schema:
     """The draft as a schema. If it does not load, that is a bug, and the error quotes no value."""
-    try:
+    with suppress(tomllib.TOMLDecodeError, SchemaError):
         return Schema.load(tomllib.loads(text))
-    except (tomllib.TOMLDecodeError, SchemaError):
-        failed = True
-    assert failed
     raise InternalError("The drafted schema does not load.")
 
 
@@ -573,7 +583,7 @@ _LOW_HEADERS, _HIGH_HEADERS = ("low", "min", "minimum", "lower"), ("high", "max"
 
 @dataclass
 class CodedColumn:
-    """What a code book says about one column."""
+    """A column as a code book describes it."""
 
     label: str = ""
     values: dict[str, str] = field(default_factory=dict)  # each value as text, with its label

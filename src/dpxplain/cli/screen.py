@@ -6,6 +6,7 @@ stderr has one JSON object per line, whose "kind" says what it is.
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import math
@@ -15,7 +16,7 @@ import shutil
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar, copy_context
 from enum import StrEnum
 from pathlib import Path
@@ -93,6 +94,23 @@ def show(result: object, *, notes: bool = False) -> None:
 def show_json(payload: object) -> None:
     """Prints a result as JSON."""
     typer.echo(json.dumps(_finite(payload), ensure_ascii=False, indent=2, allow_nan=False))
+
+
+@contextmanager
+def help_as_json(is_json: bool) -> Iterator[None]:
+    """Prints the help text that the block would print on stdout as JSON instead."""
+    if not is_json:
+        yield
+        return
+    text = io.StringIO()
+    with redirect_stdout(text):
+        yield
+    show_json({"kind": "help", "text": text.getvalue()})
+
+
+def fields_of(record: object, names: str) -> dict[str, Any]:
+    """The named fields of a record without a list of public fields. Fields added later are not printed."""
+    return {name: getattr(record, name) for name in names.split()}
 
 
 def _finite(value: Any) -> Any:

@@ -8,15 +8,18 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from dpxplain.cli import options as o
 from dpxplain.cli.options import DEFAULT_SCHEMA
-from dpxplain.cli.screen import Progress
+from dpxplain.cli.screen import ERR, Declined, Format, Progress, emit, is_json, present, price_in_words
 from dpxplain.datasets import path as bundled
 from dpxplain.engines.source_kinds import is_address
 from dpxplain.errors import BadRequest, QuestionError, SchemaError
@@ -30,19 +33,6 @@ if TYPE_CHECKING:
     from dpxplain.results.answer import Answer
     from dpxplain.results.answers import Answers
     from dpxplain.results.question import Question
-    from dpxplain.session import Session
-
-
-import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
-
-import typer
-
-from dpxplain.cli.screen import ERR, Declined, Format, emit, is_json, present, price_in_words
-
-if TYPE_CHECKING:
     from dpxplain.session import Session
     from dpxplain.words.prices import Price
 
@@ -339,7 +329,7 @@ def _weighted(texts: Sequence[str], answer: Answer) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class PricedCommand:
-    """Where a command that costs something runs, and what the user chose about its price and its output."""
+    """A command that costs something: its data set, and the user's choices for price and output."""
 
     stage: str  # what the command does, for the spinner: "Answering"
     place: Place

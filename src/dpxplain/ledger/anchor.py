@@ -32,6 +32,7 @@ from dpxplain.ledger.anchor_guard import create_synced, sync_folder
 from dpxplain.ledger.audit import rho_text
 from dpxplain.ledger.protocol import UNREADABLE, AuditReport
 from dpxplain.ledger.tables import ENTRIES, LIMITS, LOG, RELEASES, STATE, primary_key
+from dpxplain.model.display import public
 
 LONG_LOG = 20_000
 """A log with at most this many records is always verified in full, a longer one from its last anchor."""
@@ -48,6 +49,7 @@ _FIRST_HASH = sa.select(LOG.c.hash).order_by(LOG.c.id).limit(1)
 _DATASETS = sa.select(LIMITS.c.dataset).distinct()
 
 
+@public("Anchor", "first records head time spent")
 @dataclass(frozen=True)
 class Anchor:
     """Where a log stood at some time."""

@@ -148,6 +148,7 @@ class DataVersions(Protocol):
         """Stores the state, so that files in this state are recognised as the version's data."""
 
 
+@public("AllowancePayload", "analyst limit spent remaining expires reason by time")
 @dataclass(frozen=True)
 class Allowance:
     """What one analyst may spend, and has spent, on one data set."""
@@ -177,6 +178,7 @@ class Share:
     time: datetime
 
 
+@public("AuditRecord", "id time actor action dataset details previous hash")
 @dataclass(frozen=True)
 class AuditRecord:
     """One link of the log: `hash` covers everything in it and, through `previous`, everything before it."""

@@ -129,9 +129,9 @@ class Charted(Displayed):
 class Tabular(ABC):
     """A table of records with the same keys.
 
-    Exports include `shaped_by`, which says how the numbers were counted: in the metadata of pandas and Arrow,
-    as a key in JSON, and as the last column in CSV. Polars has no place for it. JSON and CSV also say if the
-    numbers are not private.
+    Exports include `shaped_by`, which says how the numbers were counted, and a mark if the numbers are not
+    private: in the metadata of pandas and Arrow, as keys in JSON, and as the last columns in CSV. A polars
+    frame has no place for either: keep `result.shaped_by` and `result.private` beside it.
     """
 
     @abstractmethod
@@ -155,26 +155,27 @@ class Tabular(ABC):
     def to_arrow(self) -> pyarrow.Table:
         import pyarrow
 
-        table = pyarrow.Table.from_pylist(self.records())
-        return table.replace_schema_metadata(
-            {"shaped_by": json.dumps(self.shaped_by, ensure_ascii=False)} if self.shaped_by else None
-        )
+        about = {name: json.dumps(value, ensure_ascii=False) for name, value in self._metadata().items()}
+        return pyarrow.Table.from_pylist(self.records()).replace_schema_metadata(about or None)
 
     def to_pandas(self) -> pandas.DataFrame:
         frame: pandas.DataFrame = _optional("pandas").DataFrame.from_records(
             self.records(), columns=self.columns()
         )
-        if self.shaped_by:
-            frame.attrs["shaped_by"] = list(self.shaped_by)
+        frame.attrs.update(self._metadata())
         return frame
 
     def to_polars(self) -> polars.DataFrame:
         frame: polars.DataFrame = _optional("polars").DataFrame(self.records(), infer_schema_length=None)
         return frame
 
+    def _metadata(self) -> Record:
+        """The metadata of an export: the mark of numbers that are not private, and how they were counted."""
+        mark: Record = {} if self.private else {"private": False}
+        return mark | ({"shaped_by": list(self.shaped_by)} if self.shaped_by else {})
+
     def to_json(self) -> str:
-        content: Record = {} if self.private else {"private": False}
-        content["shaped_by"] = self.shaped_by
+        content = self._metadata() | {"shaped_by": self.shaped_by}
         if (confidence := getattr(self, "confidence", None)) is not None:
             content["confidence"] = confidence
         content["rows"] = _without_infinities(self.records())

@@ -131,7 +131,7 @@ def interval_mark(
     write: Callable[[float, float], str] = numbers.open_interval,
 ) -> dict[str, Any]:
     """An interval and its estimate on an axis with this domain."""
-    low, high = _drawn(interval, domain)
+    low, high = _drawn_ends(interval, domain)
     return {
         "low": low,
         "low_is_finite": math.isfinite(interval[0]),
@@ -147,11 +147,11 @@ def interval_mark(
 def general_mark(
     interval: tuple[float, float], domain: tuple[float, float], write: Callable[[float, float], str]
 ) -> dict[str, Any]:
-    low, high = _drawn(interval, domain)
+    low, high = _drawn_ends(interval, domain)
     return {"general_low": low, "general_high": high, "in_general": write(*interval)}
 
 
-def _drawn(interval: tuple[float, float], domain: tuple[float, float]) -> list[float]:
+def _drawn_ends(interval: tuple[float, float], domain: tuple[float, float]) -> list[float]:
     """The ends of the interval's line. An infinite end is drawn at the end of the axis."""
     return [end if math.isfinite(end) else edge for end, edge in zip(interval, domain, strict=True)]
 
@@ -267,7 +267,7 @@ def answer_chart(
     most: int = MOST_GROUPS,
 ) -> Any:
     """One row per group, at most `most`: its released value and interval on a common axis."""
-    return styled(_dots(answer, answer.rows if rows is None else rows, highlight, width, most))
+    return styled(_answer_plot(answer, answer.rows if rows is None else rows, highlight, width, most))
 
 
 @chart.register
@@ -286,11 +286,11 @@ def answers_chart(
     for part in answers.answers:
         rows: dict[tuple[object, ...], AnswerRow] = {row.group: row for row in part.rows}
         ordered = part.rows if groups is None else [rows[group] for group in groups]
-        parts.append(_dots(part, ordered, (), width, most))
+        parts.append(_answer_plot(part, ordered, (), width, most))
     return styled({"vconcat": parts, "spacing": 24})
 
 
-def _dots(
+def _answer_plot(
     answer: Answer,
     rows: Sequence[AnswerRow],
     highlight: Collection[tuple[object, ...]],
@@ -332,7 +332,7 @@ def _span(
 
 
 def _interval_writer(figures: numbers.Figures | None) -> Callable[[float, float], str]:
-    """How a tooltip writes an interval; one with an infinite end is written in words."""
+    """The function that writes intervals in tooltips. An infinite end is written in words."""
     if figures is None:
         return numbers.open_interval
     unit = numbers.PERCENT if figures.percent else numbers.PLAIN
@@ -384,7 +384,7 @@ def explanation_chart(table: Explanation, *, width: int = WIDE) -> Spec:
 def share_chart(table: Explanation, *, width: int = WIDE) -> Spec:
     """Bars of the share of the gap that each condition removes, from 0, each with its interval."""
     known_rows = [row for row in table.rows if row.share_removed is not None]
-    # As in the table, noise is left out where something is clear.
+    # As in the table, noise is left out if something is clear.
     visible_rows = [row for row in known_rows if not row.is_unclear] or known_rows
     shares = [row.share_removed or (0.0, 0.0) for row in visible_rows]
     ends = padded(

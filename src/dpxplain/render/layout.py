@@ -31,7 +31,7 @@ class IntervalMark:
 
 @dataclass(frozen=True)
 class Axis:
-    """The common axis of a table's marks, with a line at `reference` where there is one."""
+    """The common axis of a table's marks, with a line at `reference` if there is one."""
 
     low: float
     high: float
@@ -75,10 +75,15 @@ class View:
     finding: Finding | None = None  # headline and support above the table, the caveat below it
     lead: tuple[str, ...] = ()
     grid: TextGrid | None = None
-    further: tuple[TextGrid, ...] = ()  # more tables, where one result has several
+    further: tuple[TextGrid, ...] = ()  # more tables, if the result has several
     lines: tuple[str, ...] = ()  # quiet, below the table
     notes: tuple[str, ...] = ()
     alt: str = ""  # the chart in words, if the result has one
+
+    @property
+    def grids(self) -> tuple[TextGrid, ...]:
+        """All tables."""
+        return self.further if self.grid is None else (self.grid, *self.further)
 
 
 _FURTHEST = 1e307  # an axis ends here at the latest: differences of larger numbers may overflow
@@ -86,8 +91,8 @@ _NEAREST = 1e-290  # an axis is at least this long: ratios to shorter ones may o
 
 
 @singledispatch
-def view(result: object, most: int = MOST_ROWS) -> View:
-    """The view of a result, by its type; at most `most` rows of its table."""
+def view(result: object) -> View:
+    """The view of a result, by its type; most tables are cut to `MOST_ROWS` rows."""
     raise TypeError(f"There is no view of {type(result).__name__}.")
 
 

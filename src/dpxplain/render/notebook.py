@@ -19,7 +19,7 @@ from dpxplain.model.contrast import Verdict
 from dpxplain.model.display import Finding
 from dpxplain.render import charts
 from dpxplain.render.charts import Spec, read_labels_in
-from dpxplain.render.layout import TextGrid, View
+from dpxplain.render.layout import TextGrid
 from dpxplain.render.views import view_of
 from dpxplain.words import numbers
 
@@ -39,7 +39,7 @@ def as_html(result: object) -> str:
         None if finding is None else finding_html(finding, content.verdict),
         joined(*(el("p", text) for text in content.lead)),
         inline_svg(charts.chart(result), content.alt) if content.alt else None,
-        joined(*(_table_or_fold(grid, content.title) for grid in _grids(content))),
+        joined(*(_table_or_fold(grid, content.title) for grid in content.grids)),
         joined(*(el("p", text, class_="dpx-quiet") for text in content.lines)),
         el("p", finding.caveat, class_="dpx-quiet") if finding is not None and finding.caveat else None,
         fold("Notes", content.notes),
@@ -62,10 +62,6 @@ def fold(summary: str, sentences: Sequence[str]) -> Markup | None:
         return None
     listed = el("ul", *(el("li", text) for text in sentences))
     return el("details", el("summary", summary), listed, class_="dpx-quiet")
-
-
-def _grids(content: View) -> list[TextGrid]:
-    return [*([content.grid] if content.grid is not None else []), *content.further]
 
 
 def _table_or_fold(grid: TextGrid, caption: str) -> Markup:
@@ -190,7 +186,7 @@ _TITLE_LINE = 14
 def to_svg(spec: Spec) -> str:
     """The chart as an SVG text."""
     config = spec["config"]
-    drawing = _view(spec, config["axis"])
+    drawing = _drawing(spec, config["axis"])
     padding = config["padding"]
     left, top = math.ceil(padding["left"] - drawing.left), math.ceil(padding["top"] - drawing.top)
     width = math.ceil(left + drawing.right + padding["right"])
@@ -248,13 +244,13 @@ class _Drawing:
         )
 
 
-def _view(spec: Spec, axis_style: Spec) -> _Drawing:
+def _drawing(spec: Spec, axis_style: Spec) -> _Drawing:
     """A plot, or several beside or below each other."""
     if "layer" in spec:
         return _plot(spec, axis_style)
     whole, beside = _Drawing(), "hconcat" in spec
     for number, part in enumerate(spec["hconcat" if beside else "vconcat"]):
-        drawing = _view(part, axis_style)
+        drawing = _drawing(part, axis_style)
         if number == 0:
             whole.add(drawing, 0, 0)
         elif beside:
@@ -327,7 +323,7 @@ def _axis(drawing: _Drawing, x: Spec, style: Spec) -> None:
 
 
 def _axis_labels(values: Sequence[float], axis: Spec) -> list[str]:
-    """Tick labels in the axis' format, or in its unit where it has one."""
+    """Tick labels in the axis' format, or in its unit if it has one."""
     if "labelExpr" not in axis:
         return tick_labels(values, axis.get("format"))
     factor, form, sign = read_labels_in(axis["labelExpr"])

@@ -43,9 +43,7 @@ def save_report(explanation: Explanation, path: str | Path, story: Story | None 
     remedy = "Name a file in an existing folder that you may write to."
     if not target.parent.is_dir():
         raise BadRequest(f"The report cannot be written: there is no folder {target.parent}.", remedy=remedy)
-    page = report(
-        explanation, story
-    )  # before the file is opened, so that a failure leaves an older one as it is
+    page = report(explanation, story)  # before the file is opened: a failure leaves an older file as it is
     try:
         target.write_text(page, encoding="utf-8")
     except OSError as error:

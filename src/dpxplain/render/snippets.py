@@ -25,7 +25,7 @@ class Code(TypedDict):
 
 @dataclass(frozen=True)
 class CodePlace:
-    """Where to repeat a request: how Python connects, and the options that every command line has."""
+    """The data set of a repeated request: how Python connects to it, and its command-line options."""
 
     connect: str
     words: tuple[str, ...]
@@ -52,8 +52,10 @@ def query_code(
     """
     asked = {"confidence": confidence, "population": population}
     python = f"import dpxplain as dpx\n\nsession = {place.connect}\n"
-    python += f"answer = session.query({_text(sql)}, rho={rho!r}{_further_python(asked)})\nprint(answer)\n"
-    cli = _line("query", *place.words, sql, "--rho", repr(rho), *_further_words(asked))
+    python += (
+        f"answer = session.query({_sql_literal(sql)}, rho={rho!r}{_options_python(asked)})\nprint(answer)\n"
+    )
+    cli = _command("query", *place.words, sql, "--rho", repr(rho), *_options_words(asked))
     return Code(python=python, cli=cli)
 
 
@@ -73,11 +75,11 @@ def explain_code(
     if request["lower_share"] is not None:
         options["lower_share"] = request["lower_share"]
     options["distinct"] = request["distinct"]
-    options |= _unusual_of_table(request)
+    options |= _changed_table_options(request)
     written = ", ".join(f"{name}={_option_python(name, value, schema)}" for name, value in options.items())
     python = query["python"].removesuffix("print(answer)\n")
     why = "why_ratio" if _is_ratio(request) else "why"
-    python += f"question = {about}.{why}({_groups_python(request)}{_further_python(request)})\n"
+    python += f"question = {about}.{why}({_groups_python(request)}{_options_python(request)})\n"
     python += f"table = question.explain({written})\nprint(table)\n"
     words = ["explain", *place.words, *_groups_words(request), "--rho", repr(request["rho"])]
     words += ["--k", str(request["k"]), "--mechanism", request["mechanism"]]
@@ -89,10 +91,10 @@ def explain_code(
     for name, value in given_options.items():
         values = [str(value)] if isinstance(value, int) else value
         words += [word for text in values for word in (f"--{name}", text)]
-    words += _further_words(request)
+    words += _options_words(request)
     if several:
         words += ["--of", request["of"]]
-    return Code(python=python, cli=f"{query['cli']}\n{_line(*words)}")
+    return Code(python=python, cli=f"{query['cli']}\n{_command(*words)}")
 
 
 def _option_python(name: str, value: Any, schema: Schema) -> str:
@@ -101,13 +103,13 @@ def _option_python(name: str, value: Any, schema: Schema) -> str:
     return f"[{', '.join(python_code(text, schema) for text in value)}]"
 
 
-def _unusual(request: Mapping[str, Any]) -> dict[str, Any]:
+def _changed_options(request: Mapping[str, Any]) -> dict[str, Any]:
     """The question's options that differ from the defaults."""
     usual = {"confidence": _USUAL_CONFIDENCE, "method": DEFAULT_METHOD, "population": False}
     return {name: request[name] for name, value in usual.items() if request.get(name, value) != value}
 
 
-def _unusual_of_table(request: Mapping[str, Any]) -> dict[str, Any]:
+def _changed_table_options(request: Mapping[str, Any]) -> dict[str, Any]:
     """The explanation's options that differ from the defaults. Its default confidence is the question's."""
     confidence, of_question = request.get("explain_confidence"), request.get("confidence", _USUAL_CONFIDENCE)
     options = {} if confidence in (None, of_question) else {"confidence": confidence}
@@ -115,23 +117,23 @@ def _unusual_of_table(request: Mapping[str, Any]) -> dict[str, Any]:
     return options if sensitivity == "tight" else options | {"sensitivity": sensitivity}
 
 
-def _further_python(request: Mapping[str, Any]) -> str:
-    return "".join(f", {name}={value!r}" for name, value in _unusual(request).items())
+def _options_python(request: Mapping[str, Any]) -> str:
+    return "".join(f", {name}={value!r}" for name, value in _changed_options(request).items())
 
 
-def _further_words(request: Mapping[str, Any]) -> list[str]:
-    """The same on the command line, which has one confidence for both: the table's, where they differ."""
-    options = _unusual(request) | _unusual_of_table(request)
+def _options_words(request: Mapping[str, Any]) -> list[str]:
+    """The options on the command line, which has one confidence: the table's, if the question's differs."""
+    options = _changed_options(request) | _changed_table_options(request)
     words: list[str] = []
     for name, value in options.items():
         words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
     return words
 
 
-def _text(sql: str) -> str:
+def _sql_literal(sql: str) -> str:
     """The SQL as a Python literal, with its line breaks where possible.
 
-    >>> print(_text("SELECT 1"), _text("SELECT\\n  1"))
+    >>> print(_sql_literal("SELECT 1"), _sql_literal("SELECT\\n  1"))
     'SELECT 1' \"\"\"SELECT
       1\"\"\"
     """
@@ -150,7 +152,7 @@ def _is_pair(request: Mapping[str, Any]) -> bool:
 
 def _groups_python(request: Mapping[str, Any]) -> str:
     groups = [part["group"] for part in request["weights"]]
-    names = [group[0] if len(group) == 1 else _printed(group) or tuple(group) for group in groups]
+    names = [group[0] if len(group) == 1 else _group_text(group) or tuple(group) for group in groups]
     if _is_pair(request):
         return ", ".join(map(repr, names))
     if _is_ratio(request):
@@ -161,7 +163,7 @@ def _groups_python(request: Mapping[str, Any]) -> str:
 
 def _groups_words(request: Mapping[str, Any]) -> list[str]:
     groups = [part["group"] for part in request["weights"]]
-    names = [_printed(group) or json.dumps(group, ensure_ascii=False) for group in groups]
+    names = [_group_text(group) or json.dumps(group, ensure_ascii=False) for group in groups]
     if _is_pair(request):
         return names
     if _is_ratio(request):
@@ -171,13 +173,13 @@ def _groups_words(request: Mapping[str, Any]) -> list[str]:
     return [*words, "--at-least", repr(request["at_least"])]
 
 
-def _printed(group: Sequence[Any]) -> str | None:
-    """The group as it is printed; None where that is ambiguous."""
+def _group_text(group: Sequence[Any]) -> str | None:
+    """The group as it is printed; None if that is ambiguous."""
     texts = [str(value) for value in group]
     if None in group or (len(group) > 1 and any("," in text for text in texts)):
         return None
     return JOINT.join(texts)
 
 
-def _line(*words: str) -> str:
+def _command(*words: str) -> str:
     return shlex.join(["dpxplain", *words])

@@ -34,17 +34,17 @@ _BADGES = {
 
 
 def renderable(result: object, *, notes: bool = False, hint: str = "") -> RenderableType:
-    """Any result as something Rich can print; `hint` says how to see its notes where they are not shown."""
+    """Any result, for Rich to print; `hint` tells how to see notes that are not shown."""
     return _Renderable(view_of(result), notes=notes, hint=hint)
 
 
 def history_table(entries: Sequence[Entry]) -> RenderableType:
-    """All of these lines, with their prices."""
+    """A history with all of its lines."""
     return _Renderable(of_history(list(entries), most=len(entries)))
 
 
 def as_text(result: object) -> str:
-    """The same as plain text without colour codes, as wide as the terminal."""
+    """Any result as plain text without colour codes, as wide as the terminal."""
     width = max(NARROWEST, min(WIDEST, shutil.get_terminal_size((USUAL, 40)).columns))
     file = io.StringIO()
     # Explicit about everything Rich would guess from the environment (FORCE_COLOR, Jupyter, CI).
@@ -81,16 +81,15 @@ def _parts(content: View, width: int, *, notes: bool, hint: str) -> list[Rendera
     if content.warning:
         parts += [Text(f" {content.warning} ", "bold white on red"), Text("")]
     parts += _opening(content)
-    grids = [*([content.grid] if content.grid else []), *content.further]
     # A quiet line about the table stands right below it: findings are to fit in few lines.
     is_close = bool(content.lines) and content.finding is not None
-    for position, grid in enumerate(grids, 1):
+    for position, grid in enumerate(content.grids, 1):
         if grid.folded and not notes:
             if content.finding is not None:  # elsewhere the heading alone would tell nothing
                 blank = [] if isinstance(parts[-1], Padding) else [Text("")]
                 parts += [*blank, Text(f"  ▸ {grid.folded}", "italic"), Text("")]
             continue
-        below = 0 if is_close and position == len(grids) and not grid.more else 1
+        below = 0 if is_close and position == len(content.grids) and not grid.more else 1
         parts.append(Padding(_table(grid, width), (1, 0, below, 1), expand=False))
         if grid.more:
             parts += [Text(f"  {grid.more}", "italic"), Text("")]
@@ -175,7 +174,7 @@ def _shrunk(widths: list[int], smallest: list[int], space: int) -> list[int]:
 
 
 def axis_header(axis: Axis, width: int) -> str:
-    """The axis labels above the plot: both ends, and the reference where it has room.
+    """The axis labels above the plot: both ends, and the reference if it has room.
 
     >>> axis_header(Axis(-1.0, 1.0, 0.0, ("-1", "0", "1")), 15)
     '-1     0      1'

@@ -11,11 +11,12 @@ from dpxplain.model.column import Column as DeclaredColumn
 from dpxplain.model.column import edge_text
 from dpxplain.model.schema import Schema
 from dpxplain.privacy.accounting import epsilon, epsilons
-from dpxplain.render.layout import MOST_ROWS, TextColumn, TextGrid, View, view
+from dpxplain.render.layout import TextColumn, TextGrid, View, view
 from dpxplain.results.schema_check import SCHEMA_FIT_NOT_PRIVATE, SchemaCheck, SchemaWarning
 from dpxplain.words import numbers, prices
 
 _MOST_VALUES = 12
+_MOST_LINES = 1_000  # of a schema or a history
 
 
 def view_of(result: object) -> View:
@@ -29,12 +30,12 @@ def view_of(result: object) -> View:
 
 
 @view.register
-def of_budget(budget: Budget, most: int = MOST_ROWS) -> View:
-    epsilon = epsilons(budget)
+def of_budget(budget: Budget) -> View:
+    in_epsilon = epsilons(budget)
     amounts = (
-        ("spent", budget.spent, epsilon.spent),
-        ("left", budget.remaining, epsilon.remaining),
-        ("limit", budget.limit, epsilon.limit),
+        ("spent", budget.spent, in_epsilon.spent),
+        ("left", budget.remaining, in_epsilon.remaining),
+        ("limit", budget.limit, in_epsilon.limit),
     )
     rows = tuple((name, f"{rho:.6g}", numbers.at_most(of_rho)) for name, rho, of_rho in amounts)
     share = budget.spent / budget.limit if budget.limit else 1.0
@@ -61,7 +62,7 @@ def of_budget(budget: Budget, most: int = MOST_ROWS) -> View:
 
 
 def _spent_share(share: float) -> str:
-    """The share in percent; 100% only where nothing is left.
+    """The share in percent; 100% only if nothing is left.
 
     >>> _spent_share(0.25), _spent_share(0.996), _spent_share(1 - 1e-16)
     ('25%', 'more than 99%', '100%')
@@ -70,7 +71,7 @@ def _spent_share(share: float) -> str:
 
 
 @view.register(list)
-def of_history(entries: list[Entry], most: int = 1_000) -> View:
+def of_history(entries: list[Entry], most: int = _MOST_LINES) -> View:
     latest = entries[-most:]
     has_versions = len({e.version for e in entries}) > 1  # answers of different data are not comparable
     rows = tuple(
@@ -109,7 +110,7 @@ def _version(entry: Entry) -> str:
 
 
 @view.register
-def of_schema(schema: Schema, most: int = 1_000) -> View:
+def of_schema(schema: Schema) -> View:
     declared = list(schema.columns.items())
     has_meanings = any(column.meaning for _, column in declared)
     rows = tuple(
@@ -119,7 +120,7 @@ def of_schema(schema: Schema, most: int = 1_000) -> View:
             _domain(column),
             _range(column),
         )
-        for name, column in declared[:most]
+        for name, column in declared[:_MOST_LINES]
     ) + tuple(
         (numbers.clean(name), *(("",) if has_meanings else ()), "not known: dpxplain discover", "")
         for name in schema.unknown
@@ -133,7 +134,7 @@ def of_schema(schema: Schema, most: int = 1_000) -> View:
     return View(
         title=f"Schema of {numbers.clean(schema.table.name)}",
         lead=("What the curator declared; all of it is public.",),
-        grid=TextGrid(columns, rows, more=numbers.more(len(declared) - most, "column")),
+        grid=TextGrid(columns, rows, more=numbers.more(len(declared) - _MOST_LINES, "column")),
         lines=(
             f"Budget: {numbers.rho(privacy.rho)}, which is ε = "
             f"{numbers.at_most(epsilon(privacy.rho, privacy.delta))} at {prices.delta_text(privacy.delta)}. "
@@ -173,7 +174,7 @@ _SHARES = {
 
 
 @view.register
-def of_schema_check(check: SchemaCheck, most: int = MOST_ROWS) -> View:
+def of_schema_check(check: SchemaCheck) -> View:
     notes = [part for i, w in enumerate(check.warnings, 1) for part in warning_lines(i, w)]
     return View(
         title=f"Schema check of {numbers.clean(check.schema.table.name)}",
@@ -185,7 +186,7 @@ def of_schema_check(check: SchemaCheck, most: int = MOST_ROWS) -> View:
 
 
 def check_in_words(check: SchemaCheck) -> str:
-    """The verdict in one sentence."""
+    """The number of rows and warnings in one or two sentences."""
     rows = f"{check.rows:,} rows read."
     if check.fits:
         return f"{rows} All of them fit the schema."

@@ -12,7 +12,7 @@ from dpxplain.model.display import Record
 from dpxplain.phases.prepare import Preparation
 from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.render.layout import MOST_ROWS, TextColumn, TextGrid, View, view
-from dpxplain.results.answers import unused
+from dpxplain.results.answers import unused_name
 from dpxplain.results.base import Truth
 from dpxplain.results.preview import (
     CustomPreview,
@@ -40,12 +40,12 @@ from dpxplain.words.sentences import CURATOR_ONLY, EACH_INTERVAL, NOT_PRIVATE
 
 
 @view.register
-def of_query_preview(preview: QueryPreview, most: int = MOST_ROWS) -> View:
+def of_query_preview(preview: QueryPreview) -> View:
     return _query_preview(preview, (), _margins(preview))
 
 
 @view.register
-def of_queries_preview(preview: QueriesPreview, most: int = MOST_ROWS) -> View:
+def of_queries_preview(preview: QueriesPreview) -> View:
     rows = [(numbers.clean(name), *row) for name, part in preview.parts for row in _margins(part)]
     return _query_preview(preview, (TextColumn("aggregate", wrap=True),), rows)
 
@@ -74,7 +74,7 @@ def _margins(preview: QueryPreview) -> list[tuple[str, str]]:
 
 
 @view.register
-def of_explanation_preview(preview: ExplanationPreview, most: int = MOST_ROWS) -> View:
+def of_explanation_preview(preview: ExplanationPreview) -> View:
     margins = [("influence", f"± {numbers.number(preview.influence_margin)}")]
     if preview.relative_margin is not None:
         margins.append(("relative influence", f"± {numbers.number(preview.relative_margin * 100)}%"))
@@ -111,7 +111,7 @@ def of_explanation_preview(preview: ExplanationPreview, most: int = MOST_ROWS) -
 
 
 @view.register
-def of_custom_preview(preview: CustomPreview, most: int = MOST_ROWS) -> View:
+def of_custom_preview(preview: CustomPreview) -> View:
     rows = tuple(
         (name, f"possible values after {numbers.counted(count, 'changed row')}")
         for name, count in (("influence", preview.influence_rows), ("rank", preview.rank_rows))
@@ -147,7 +147,7 @@ _ANY = "for any groups, weights, k and confidence, as often as you like"
 
 
 @view.register
-def of_preparation_preview(preview: PreparationPreview, most: int = MOST_ROWS) -> View:
+def of_preparation_preview(preview: PreparationPreview) -> View:
     return View(
         title="Preview of preparing an answer: nothing is spent",
         sql=numbers.clean(preview.sql),
@@ -156,23 +156,25 @@ def of_preparation_preview(preview: PreparationPreview, most: int = MOST_ROWS) -
             f"Afterwards every explanation of this answer is free, {_ANY}.",
             preview.forecast,
         ),
-        grid=_bought(preview.plan, "would be measured", preview.confidence),
+        grid=_measurements_grid(preview.plan, "would be measured", preview.confidence),
     )
 
 
 @view.register
-def of_prepared(prepared: Prepared, most: int = MOST_ROWS) -> View:
+def of_prepared(prepared: Prepared) -> View:
     already = "It was prepared before, so nothing was spent now." if prepared.free else ""
     return View(
         title="Prepared: every explanation of this answer is now free.",
         warning="" if prepared.private else NOT_PRIVATE,
         lead=tuple(filter(None, (already, prepared.summary))),
-        grid=replace(_bought(prepared.plan, "measured once"), folded="What was measured, and how precisely"),
+        grid=replace(
+            _measurements_grid(prepared.plan, "measured once"), folded="What was measured, and how precisely"
+        ),
         notes=(*prepared.shaped_by, prices.cost(prepared.rho, prepared.spends)),
     )
 
 
-def _bought(plan: Preparation, title: str, confidence: float = 0.95) -> TextGrid:
+def _measurements_grid(plan: Preparation, title: str, confidence: float = 0.95) -> TextGrid:
     reach, level = two_sided_quantile(confidence), numbers.level(confidence)
     rows = [
         ("groups", f"{plan.groups:,}"),
@@ -191,7 +193,7 @@ _VAGUE = 0.05  # a share that may be larger than this is not known to be small
 
 
 @view.register
-def of_quality(quality: Quality, most: int = MOST_ROWS) -> View:
+def of_quality(quality: Quality) -> View:
     level, schema = numbers.level(quality.confidence), quality.schema
     facts = [fact for fact in _quality_facts(quality) if fact[0].interval[0] > 0]
     rows = [
@@ -257,7 +259,7 @@ def _nothing_to_report(quality: Quality, reported: set[str]) -> tuple[str, ...]:
 
 
 @view.register
-def of_quality_preview(preview: QualityPreview, most: int = MOST_ROWS) -> View:
+def of_quality_preview(preview: QualityPreview) -> View:
     return View(
         title="Preview of data quality: nothing is spent",
         lead=(*prices.price(preview.price), prices.expected_count(preview.margin, preview.confidence)),
@@ -268,8 +270,8 @@ def of_quality_preview(preview: QualityPreview, most: int = MOST_ROWS) -> View:
 
 
 @view.register
-def of_discovery(discovery: Discovery, most: int = MOST_ROWS) -> View:
-    rows = discovery.rows[:most]
+def of_discovery(discovery: Discovery) -> View:
+    rows = discovery.rows[:MOST_ROWS]
     number = f"{len(discovery.rows):,} value{'' if len(discovery.rows) == 1 else 's'}"
     return View(
         title=f"Values of {numbers.clean(discovery.column)}: {number}",
@@ -295,7 +297,7 @@ def of_discovery(discovery: Discovery, most: int = MOST_ROWS) -> View:
 
 
 @view.register
-def of_discovery_preview(preview: DiscoveryPreview, most: int = MOST_ROWS) -> View:
+def of_discovery_preview(preview: DiscoveryPreview) -> View:
     return View(
         title=f"Preview of discovering {numbers.clean(preview.column)}: nothing is spent",
         lead=(
@@ -311,7 +313,7 @@ def of_discovery_preview(preview: DiscoveryPreview, most: int = MOST_ROWS) -> Vi
 
 
 @view.register
-def of_tuning(tuning: Tuning, most: int = MOST_ROWS) -> View:
+def of_tuning(tuning: Tuning) -> View:
     toml = tuning.toml()
     surely = all(row.sure for row in tuning.rows) and all(row.sure for row in tuning.max_rows)
     kept = "values unchanged" if toml.startswith("[columns.") else "privacy units whole"
@@ -331,7 +333,7 @@ def of_tuning(tuning: Tuning, most: int = MOST_ROWS) -> View:
             tuple(
                 (
                     numbers.clean(row.column),
-                    _kept(row),
+                    _keep_text(row),
                     edge_text(row.low, ","),
                     edge_text(row.high, ","),
                     numbers.percent(*row.below),
@@ -343,7 +345,7 @@ def of_tuning(tuning: Tuning, most: int = MOST_ROWS) -> View:
         )
     ]
     if tuning.max_rows:
-        grids.append(_max_rows(tuning))
+        grids.append(_max_rows_grid(tuning))
     grids = [grid for grid in grids if grid.rows]
     return View(
         title=f"Bounds for {numbers.clean(tuning.schema.table.name)}, within the declared bounds",
@@ -360,11 +362,11 @@ def of_tuning(tuning: Tuning, most: int = MOST_ROWS) -> View:
     )
 
 
-def _kept(row: BoundsProposal | RowsProposal) -> str:
+def _keep_text(row: BoundsProposal | RowsProposal) -> str:
     return numbers.level(row.keep) if row.sure else f"{numbers.level(row.keep)}?"
 
 
-def _max_rows(tuning: Tuning) -> TextGrid:
+def _max_rows_grid(tuning: Tuning) -> TextGrid:
     unit = numbers.clean(tuning.schema.privacy.unit)
     return TextGrid(
         (
@@ -376,7 +378,7 @@ def _max_rows(tuning: Tuning) -> TextGrid:
         ),
         tuple(
             (
-                _kept(row),
+                _keep_text(row),
                 f"{row.max_rows:,}",
                 numbers.percent(*row.units_above),
                 prices.lost(*row.rows_lost),
@@ -388,7 +390,7 @@ def _max_rows(tuning: Tuning) -> TextGrid:
 
 
 @view.register
-def of_tuning_preview(preview: TuningPreview, most: int = MOST_ROWS) -> View:
+def of_tuning_preview(preview: TuningPreview) -> View:
     return View(
         title="Preview of tuning bounds: nothing is spent",
         lead=(*prices.price(preview.price), *preview.expected),
@@ -409,8 +411,8 @@ _GAPS = ("gap_without_low", "gap_without_high", "true_gap_without", "gap_without
 
 
 @view.register
-def of_truth(truth: Truth, most: int = MOST_ROWS) -> View:
-    grids = truth_grids(truth.rows[:most], numbers.more(len(truth.rows) - most, "row"))
+def of_truth(truth: Truth) -> View:
+    grids = truth_grids(truth.rows[:MOST_ROWS], numbers.more(len(truth.rows) - MOST_ROWS, "row"))
     return View(
         title=truth.title,
         warning=CURATOR_ONLY,
@@ -418,7 +420,7 @@ def of_truth(truth: Truth, most: int = MOST_ROWS) -> View:
         grid=grids[0] if grids else None,
         further=tuple(grids[1:]),
         notes=truth.shaped_by,
-        lines=("All rows: to_pandas(), to_csv().",) if len(truth.rows) > most else (),
+        lines=("All rows: to_pandas(), to_csv().",) if len(truth.rows) > MOST_ROWS else (),
     )
 
 
@@ -482,10 +484,10 @@ def _answer_cells(record: Record, columns: TruthColumns) -> dict[str, Cell]:
     low, high, true = record[columns.low], record[columns.high], record[columns.true]
     width = None if low is None else high - low  # nothing is known about the average of an empty group
     cells = {name: _cell(record[name], width) for name in columns.selected}
-    cells[unused("interval", cells)] = Cell("–" if low is None else numbers.interval(low, high), "right")
+    cells[unused_name("interval", cells)] = Cell("–" if low is None else numbers.interval(low, high), "right")
     if columns.general is not None:
         ends = (record[name] for name in columns.general)
-        cells[unused("in_general", cells)] = Cell(numbers.interval(*ends), "right")
+        cells[unused_name("in_general", cells)] = Cell(numbers.interval(*ends), "right")
     cells[columns.true] = Cell("-", "left") if true is None else _cell(true, width)
     cells[columns.covered] = _covered(record[columns.covered])
     return cells

@@ -1,4 +1,4 @@
-"""What answers, questions, tables and stories show: each as sentences and tables of texts."""
+"""Views of answers, questions, explanations and stories."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dpxplain.results.explanation import CustomExplanation, Explanation, Explana
 from dpxplain.results.question import Question
 from dpxplain.results.released_answer import AnswerRow
 from dpxplain.words import numbers
-from dpxplain.words.findings import in_general
+from dpxplain.words.findings import NOTHING_ELSE, in_general
 from dpxplain.words.numbers import PERCENT
 from dpxplain.words.prices import FREE_FORMULA, FREE_QUESTION, cost, price
 from dpxplain.words.sentences import (
@@ -47,13 +47,13 @@ from dpxplain.words.sentences import (
 
 
 @view.register
-def of_answer(answer: Answer, most: int = MOST_ROWS) -> View:
+def of_answer(answer: Answer) -> View:
     finding = answer.finding
     return View(
         title=f"Answer {answer.id}: {answer_title(answer.statement, answer.schema)}",
         warning="" if answer.private else NOT_PRIVATE,
         finding=finding,
-        grid=answer_grid(answer, answer.rows[:most]),
+        grid=answer_grid(answer, answer.rows[:MOST_ROWS]),
         lines=tuple(map(numbers.clean, answer.notes)),
         notes=(*finding.notes, cost(answer.rho, answer.spends, answer.free)),
         alt=f"{answer.value_name} of each group with its interval; the table has the numbers.",
@@ -61,9 +61,9 @@ def of_answer(answer: Answer, most: int = MOST_ROWS) -> View:
 
 
 @view.register
-def of_answers(answers: Answers, most: int = MOST_ROWS) -> View:
+def of_answers(answers: Answers) -> View:
     """A table for each aggregate: one for all would be too wide to read, and could not have a plot."""
-    first, *further = (answer_grid(answer, answer.rows[:most]) for answer in answers.answers)
+    first, *further = (answer_grid(answer, answer.rows[:MOST_ROWS]) for answer in answers.answers)
     names = ", ".join(map(numbers.clean, answers.names))
     finding = answers.finding
     return View(
@@ -79,7 +79,7 @@ def of_answers(answers: Answers, most: int = MOST_ROWS) -> View:
 
 
 def answer_figures(answer: Answer) -> numbers.Figures | None:
-    """How an answer's values are written: counts whole, shares in percent, decimals in line."""
+    """The common decimals of an answer's values: none for counts; shares are in percent."""
     intervals = [row.interval for row in answer.rows if not row.is_unknown]
     return numbers.Figures.of(intervals, whole=answer.is_count, percent=answer.in_percent)
 
@@ -139,7 +139,7 @@ def answer_grid(answer: Answer, visible_rows: Sequence[AnswerRow]) -> TextGrid:
 
 
 def _general_text(interval: tuple[float, float], written: numbers.Figures | None) -> str:
-    """What holds in general, in the unit of the interval beside it; its ends may be infinite."""
+    """The interval in general, in the unit of the interval beside it; its ends may be infinite."""
     if written is None:
         return numbers.open_interval(*interval)
     if all(map(math.isfinite, interval)):
@@ -148,7 +148,7 @@ def _general_text(interval: tuple[float, float], written: numbers.Figures | None
 
 
 @view.register
-def of_combination(combination: Combination, most: int = MOST_ROWS) -> View:
+def of_combination(combination: Combination) -> View:
     low, high = combination.interval
     return View(
         title=combination.formula,
@@ -169,7 +169,7 @@ def of_combination(combination: Combination, most: int = MOST_ROWS) -> View:
 
 
 @view.register
-def of_question(question: Question, most: int = MOST_ROWS) -> View:
+def of_question(question: Question) -> View:
     constant = question.contrast.at_least
     readings = [("in these data", question.interval)]
     if question.in_general is not None:
@@ -212,9 +212,10 @@ def of_question(question: Question, most: int = MOST_ROWS) -> View:
 
 
 @view.register
-def of_explanation(table: Explanation, most: int = MOST_ROWS) -> View:
-    question, finding = table.question, table.finding
-    first, *further = explanation_grids(table, most)
+def of_explanation(table: Explanation) -> View:
+    question, finding, explained = table.question, table.finding, table.explained
+    first, *further = explanation_grids(table)
+    effects = (row_sentence(explained, effect) for effect in explained.effects[:MOST_ROWS])
     return View(
         title=question.title,
         warning="" if table.private and question.answer.private else NOT_PRIVATE,
@@ -224,35 +225,31 @@ def of_explanation(table: Explanation, most: int = MOST_ROWS) -> View:
         further=tuple(further),
         lines=tuple(filter(None, (in_general(question.comparison), table.order_note))),
         notes=finding.notes,
-        alt="" if first.folded else _effects(table, most),  # no chart of noise
+        alt="" if first.folded else " ".join(effects),  # no chart of noise
     )
-
-
-def _effects(table: Explanation, most: int) -> str:
-    explained = table.explained
-    return " ".join(row_sentence(explained, effect) for effect in explained.effects[:most])
 
 
 def explanation_grids(table: Explanation, most: int = MOST_ROWS) -> list[TextGrid]:
     """The conditions with a clear effect, and folded below them those that are too noisy to tell."""
     rows = table.rows[:most]
+    more = numbers.more(len(table.rows) - len(rows), "condition")
     if table.question.verdict is not Verdict.REAL:
         heading = AS_ASKED.format(count=numbers.counted(len(rows), "condition"))
-        return [replace(explanation_grid(table, rows), folded=heading)]
+        return [replace(explanation_grid(table, rows), folded=heading, more=more)]
     clear, unclear = [r for r in rows if not r.is_unclear], [r for r in rows if r.is_unclear]
     if table.by_influence and clear:
-        return [explanation_grid(table, rows)]
-    grids = [explanation_grid(table, clear)] if clear else []
+        return [replace(explanation_grid(table, rows), more=more)]
+    grids = [replace(explanation_grid(table, clear), more=more)] if clear else []
     if unclear:
         count = f"{len(unclear):,} more" if clear else numbers.counted(len(unclear), "candidate")
-        grids.append(replace(explanation_grid(table, unclear), folded=LOST_IN_NOISE.format(count=count)))
+        heading = LOST_IN_NOISE.format(count=count)
+        grids.append(replace(explanation_grid(table, unclear), folded=heading, more=more))
     return grids
 
 
 def explanation_grid(table: Explanation, rows: Sequence[ExplanationRow]) -> TextGrid:
     """One line per condition: what it removes of the gap; or its influence and rank."""
-    grid = _influence_grid(table, rows) if table.by_influence else _share_grid(table, rows)
-    return replace(grid, more=numbers.more(len(table.rows) - MOST_ROWS, "condition") if rows else "")
+    return _influence_grid(table, rows) if table.by_influence else _share_grid(table, rows)
 
 
 def _share_grid(table: Explanation, rows: Sequence[ExplanationRow]) -> TextGrid:
@@ -280,7 +277,7 @@ def _share_grid(table: Explanation, rows: Sequence[ExplanationRow]) -> TextGrid:
 
 
 def gap_without_text(table: Explanation, row: ExplanationRow) -> str:
-    """Where the question's number would be without these rows, in the digits of its column."""
+    """The question's number without these rows, in the digits of its column."""
     if row.gap_without is None or not all(map(math.isfinite, row.gap_without)):
         return "unknown"
     return table.question.unit.interval(*row.gap_without, spread=_gap_spread(table))
@@ -326,7 +323,7 @@ def _influence_grid(table: Explanation, rows: Sequence[ExplanationRow]) -> TextG
 
 
 @view.register
-def of_custom_explanation(table: CustomExplanation, most: int = MOST_ROWS) -> View:
+def of_custom_explanation(table: CustomExplanation) -> View:
     question, name = table.question, numbers.clean(table.release.influence)
     return View(
         title=question.title,
@@ -346,9 +343,9 @@ def of_custom_explanation(table: CustomExplanation, most: int = MOST_ROWS) -> Vi
                     numbers.open_interval(*row.influence),
                     numbers.ranks(*row.rank),
                 )
-                for row in table.rows[:most]
+                for row in table.rows[:MOST_ROWS]
             ),
-            more=numbers.more(len(table) - most, "condition"),
+            more=numbers.more(len(table) - MOST_ROWS, "condition"),
         ),
         notes=(
             CUSTOM_INTERVALS.format(numbers.level(table.confidence)),
@@ -429,8 +426,8 @@ def sentences(story: Story) -> list[str]:
             f"Within these, {story.phrase(step)}: among its {_rows(step.inside)} rows the {name} is "
             f"{unit.span(*step.inside.interval)}, among the others {unit.span(*step.rest.interval)}."
         )
-    if story.steps and story.ends_in_noise and len(story.steps) > 1:
-        lines.append("Nothing else clearly shrinks it.")
+    if story.ends_in_noise and len(story.steps) > 1:
+        lines.append(NOTHING_ELSE)
     return lines
 
 
@@ -458,7 +455,7 @@ def story_grid(story: Story) -> TextGrid:
 
 
 @view.register
-def of_story(story: Story, most: int = MOST_ROWS) -> View:
+def of_story(story: Story) -> View:
     question, (_, *further) = story.question, sentences(story)
     finding = story.finding
     return View(
@@ -475,7 +472,7 @@ def of_story(story: Story, most: int = MOST_ROWS) -> View:
 
 
 @view.register
-def of_story_preview(preview: StoryPreview, most: int = MOST_ROWS) -> View:
+def of_story_preview(preview: StoryPreview) -> View:
     return View(
         title="Preview of a story: nothing is spent",
         lead=(numbers.clean(preview.question), *price(preview.price), expected_story(preview)),
@@ -483,7 +480,7 @@ def of_story_preview(preview: StoryPreview, most: int = MOST_ROWS) -> View:
 
 
 def expected_story(preview: StoryPreview) -> str:
-    """How deep and how precise a story will be."""
+    """A sentence on the depth and precision of a story."""
     steps = numbers.counted(preview.levels, "step")
     where = "" if preview.rows_in_group is None else f" in groups of {preview.rows_in_group:,}"
     margin = preview.unit.about(preview.gap_margin, preview.gap_margin)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dpxplain.errors import QuestionError
 from dpxplain.explanation.family_choice import FamilyChoice, Predicates
 from dpxplain.model.contrast import Contrast
+from dpxplain.model.hardening import plain_number
 from dpxplain.privacy.intervals import DEFAULT_METHOD
 from dpxplain.results.base import (
     USUAL_PREPARATION,
@@ -160,22 +161,19 @@ class Answer(ReleasedAnswer):
     def _contrast(self, weights: Mapping[object, float], at_least: float) -> Contrast:
         by_group: dict[int, float] = {}
         for name, weight in weights.items():
-            index = self.groups.find(name)
+            index, number = self.groups.find(name), plain_number(weight)
             # Beyond these sizes products of weights, values and noise would leave the range of floats.
-            if not _is_number(weight) or not (weight == 0 or 1e-9 < abs(weight) < 1e9) or index in by_group:
+            if number is None or not (number == 0 or 1e-9 < abs(number) < 1e9) or index in by_group:
                 raise QuestionError(
                     f"The weight of {name!r} must be a single number that is not extremely large or small.",
                     remedy='Write {"A": 1, "B": -1}.',
                 )
-            if weight:
-                by_group[index] = float(weight)
-        if not by_group or not _is_number(at_least) or not abs(at_least) < float("inf"):
+            if number:
+                by_group[index] = number
+        constant = plain_number(at_least)
+        if not by_group or constant is None:
             raise QuestionError(
                 "A question needs at least one group with a weight, and a finite constant.",
                 remedy='Write answer.why("A", "B") or answer.why({"A": 1, "B": -10}, at_least=0).',
             )
-        return Contrast(tuple(by_group), tuple(by_group.values()), float(at_least))
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+        return Contrast(tuple(by_group), tuple(by_group.values()), constant)

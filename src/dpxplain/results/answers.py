@@ -33,7 +33,7 @@ from dpxplain.privacy.formulas import METHODS as FORMULA_METHODS
 from dpxplain.privacy.intervals import DEFAULT_METHOD, METHODS, Interval
 from dpxplain.results.answer import Answer
 from dpxplain.results.base import (
-    NAMES,
+    PRICE_NAMES,
     USUAL_QUERY,
     Planned,
     ReleasedRows,
@@ -100,14 +100,14 @@ class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, Answ
         self.groups = Groups.of(statement.query, dataset.schema)
         releases = self.release.answers if isinstance(self.release, AnswersRelease) else (self.release,)
         by_query = dict(zip(canonical(statement.queries), releases, strict=True))
-        every = range(self.groups.size)
+        all_groups = range(self.groups.size)
         measured = [
             Answer(
                 statement.alone(number),
                 Released(by_query[query], self.entry, self.free),
                 dataset,
                 confidence=confidence,
-                order=every,
+                order=all_groups,
                 population=population,
                 moments=_moments(query, by_query),
             )
@@ -143,7 +143,7 @@ class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, Answ
 
     @property
     def notes(self) -> list[str]:
-        """What HAVING left out, and which measured aggregates are not shown, in sentences."""
+        """Sentences about groups that HAVING left out and measured aggregates that are not shown."""
         having = [] if self.having is None else self.having.sentences
         return [*having, *(unselected_note(name) for name in self.statement.unselected)]
 
@@ -254,11 +254,9 @@ class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, Answ
                 continue
             value = row[output.name]
             record[output.name], *ends = value.known_values
-            for end, bound in zip(("low", "high"), ends, strict=True):
-                record[unused(f"{output.name}_{end}", used_names | record.keys())] = bound
-            if value.in_general is not None:
-                for end, bound in zip(("low", "high"), value.in_general, strict=True):
-                    record[unused(f"{output.name}_in_general_{end}", used_names | record.keys())] = bound
+            for suffix, interval in (("", ends), ("_in_general", value.in_general or ())):
+                for end, bound in zip(("low", "high"), interval, strict=False):
+                    record[unused_name(f"{output.name}{suffix}_{end}", used_names | record.keys())] = bound
         return record
 
 
@@ -270,10 +268,10 @@ def _moments(query: Query, releases: Mapping[Query, AnswerRelease]) -> AnswerRel
     return None if varied is None else releases[replace(query, aggregate=varied)]
 
 
-def unused(name: str, names: Collection[str]) -> str:
+def unused_name(name: str, names: Collection[str]) -> str:
     """The name for a column that we add, changed if a selected column already has it.
 
-    >>> unused("n_low", {"n"}), unused("n_low", {"n", "n_low"})
+    >>> unused_name("n_low", {"n"}), unused_name("n_low", {"n", "n_low"})
     ('n_low', 'n_low_')
     """
     while name in names:
@@ -292,26 +290,24 @@ _MOST_COMPARED = 200  # groups
 class FormulaAnswer(Answer):
     """One computed value per group; `parts` are the answers that it is computed from."""
 
+    output: Output
+    parts: tuple[Answer, ...]
+    _values: FormulaValues
+
     def __init__(
         self, output: Output, statement: Statement, parts: Sequence[Answer], order: Sequence[int]
     ) -> None:
-        first = parts[0]
-        self.statement = statement.computing(output)
-        self.output = output
-        self.parts = tuple(parts)
-        self.release = first.release
-        self.entry = first.entry
-        self.id = first.id
-        self.free = first.free
-        self.confidence = first.confidence
-        self.population = first.population
-        self.groups = first.groups
-        self.having = first.having
-        self._dataset = first._dataset
-        self._values = FormulaValues(output.value, self.parts)
-        self._every = _ComputedRows(self._values, first, output.digits)
-        self.rows = tuple(self._every[group] for group in order)
-        self.freeze()
+        values = FormulaValues(output.value, parts)
+        all_rows = _ComputedRows(values, parts[0], output.digits)
+        vars(self).update(
+            vars(parts[0]),  # all parts have the same entry, groups, HAVING, confidence and data set
+            statement=statement.computing(output),
+            output=output,
+            parts=tuple(parts),
+            rows=tuple(all_rows[group] for group in order),
+            _values=values,
+            _all_rows=all_rows,
+        )
 
     @property
     def rho(self) -> float:
@@ -510,7 +506,7 @@ class PlannedQuery(Planned[AnswerRelease | AnswersRelease, Answer | Answers]):
 
     @property
     def group_count(self) -> int:
-        """How many groups are measured, including those that the WHERE excludes."""
+        """The number of groups that are measured, including groups that the WHERE excludes."""
         return self.groups.size
 
     def check_shown(self) -> PlannedQuery:
@@ -580,7 +576,7 @@ class PriceLevel(TypedDict):
 
 
 def query_levels(plan: Callable[[float], PlannedQuery], prices: Sequence[float]) -> list[PriceLevel]:
-    """What each price buys for a query."""
+    """The margin that each price buys for a query."""
     planned = [plan(rho) for rho in prices]
     previews = [(query, query.preview()) for query in planned]
     return [level_of(preview.price, query_margin(query, preview)) for query, preview in previews]
@@ -595,7 +591,7 @@ def missing_price(plan: Callable[[float], PlannedQuery], budget: Budget) -> BadR
     prices = ladder(USUAL_QUERY, budget.limit)
     levels = [_choice(level, budget) for level in query_levels(plan, prices)]
     levels[1:] = [text.replace(_IN_A_GROUP, "") for text in levels[1:]]  # the same as in the first
-    choices = " ".join(f"{name}: {text}." for name, text in zip(NAMES, levels, strict=True))
+    choices = " ".join(f"{name}: {text}." for name, text in zip(PRICE_NAMES, levels, strict=True))
     good = prices[1]
     return BadRequest(
         f"How precise should it be? {choices}",
@@ -615,7 +611,7 @@ def _choice(level: PriceLevel, budget: Budget) -> str:
 
 
 def query_margin(planned: PlannedQuery, preview: QueryPreview | QueriesPreview) -> str:
-    """How far off a group's values may be, in their own units; '' if the noise alone does not say."""
+    """The margins of a group's values, in their own units; '' if they depend on more than the noise."""
     parts = [part for _, part in preview.parts] if isinstance(preview, QueriesPreview) else [preview]
     schema = planned.schema
     texts = []

@@ -91,7 +91,7 @@ class Planned(Frozen, ABC, Generic[R, Result]):
 
     @property
     def is_stored(self) -> bool:
-        """Whether it would cost nothing, because the identical request is released already."""
+        """Whether running it is free, because the identical request is released already."""
         return self._lookup.find() is not None
 
     def find(self) -> Result | None:
@@ -106,7 +106,7 @@ class Planned(Frozen, ABC, Generic[R, Result]):
 
     @property
     def look(self) -> Hashable:
-        """What the result depends on besides the plan."""
+        """The parts of the request, besides the plan, on which the result depends."""
         return None
 
     def _find(self) -> Released[R] | None:
@@ -170,7 +170,7 @@ def require_curator(dataset: object) -> TruthTeller:
 #
 # A price may be asked for in ρ or in ε; usual prices are there to choose from.
 
-NAMES = ("Rough", "Good", "Sharp")
+PRICE_NAMES = ("Rough", "Good", "Sharp")
 """The names of three prices around a usual one. The page has the same (page/src/lib/precision.ts)."""
 USUAL_QUERY, USUAL_PREPARATION, USUAL_EXPLANATION = 0.1, 0.02, 0.5
 USUAL_QUALITY = USUAL_TUNING = 0.02

@@ -72,21 +72,12 @@ class Arithmetic:
     __slots__ = ()
     __array_ufunc__: ClassVar[None] = None  # so that a NumPy number on the left calls our operators
 
-    @property
-    def _operand(self) -> Combination:
-        released = getattr(self, "released", None)
-        if not isinstance(released, Combination):
-            raise TypeError(
-                f"You cannot compute with this {type(self).__name__}, because it is not part of an answer."
-            )
-        return released
-
     def __add__(self, other: object) -> Combination:
         return _combined("+", self, other)
 
     def __radd__(self, other: object) -> Combination:
         # `sum` starts from 0, which the user did not write, so the formula does not show it.
-        return self._operand if type(other) is int and other == 0 else _combined("+", other, self)
+        return +self if type(other) is int and other == 0 else _combined("+", other, self)
 
     def __sub__(self, other: object) -> Combination:
         return _combined("-", self, other)
@@ -110,7 +101,13 @@ class Arithmetic:
         return _combined("neg", self)
 
     def __pos__(self) -> Combination:
-        return self._operand
+        """The value as a combination."""
+        released = getattr(self, "released", None)
+        if not isinstance(released, Combination):
+            raise TypeError(
+                f"You cannot compute with this {type(self).__name__}, because it is not part of an answer."
+            )
+        return released
 
     def log(self) -> Combination:
         """The natural logarithm."""
@@ -148,8 +145,7 @@ class Combination(Arithmetic):
         self.confidence = check_asked_confidence(confidence)
         self.method = check_method(method)
 
-    @property
-    def _operand(self) -> Combination:
+    def __pos__(self) -> Combination:
         return self
 
     @cached_property
@@ -177,7 +173,7 @@ class Combination(Arithmetic):
 
     @property
     def method_note(self) -> str:
-        """What the interval's method promises; empty for the default, which chooses by the formula."""
+        """The promise of the interval's method; empty for the default, which chooses by the formula."""
         return _METHOD_NOTES.get(self.method, "")
 
     def verdict(self, at_least: float = 0.0) -> Verdict:
@@ -241,11 +237,13 @@ def exp(value: object) -> Combination:
 
 
 def _combined(name: ArithmeticOperator, *operands: object) -> Combination:
-    combinations = [operand for operand in operands if isinstance(operand, Arithmetic)]
-    expressions = []
+    """An operation on released values, combinations and numbers."""
+    confidences, expressions = [], []
     for operand in operands:
         if isinstance(operand, Arithmetic):
-            expressions.append(operand._operand._expression)
+            combination = +operand
+            confidences.append(combination.confidence)
+            expressions.append(combination._expression)
         elif isinstance(operand, Real) and not isinstance(operand, bool):
             expressions.append(_constant(operand))
         elif len(operands) == 2:
@@ -262,8 +260,7 @@ def _combined(name: ArithmeticOperator, *operands: object) -> Combination:
         )
     if name == "log" and isinstance(last, Constant) and last.value <= 0.0:
         raise BadRequest("The logarithm needs a number above 0.", remedy="Use a number above 0 in log().")
-    confidence = max((operand._operand.confidence for operand in combinations), default=0.95)
-    return Combination(Operation(name, tuple(expressions)), confidence)
+    return Combination(Operation(name, tuple(expressions)), max(confidences, default=0.95))
 
 
 def _constant(number: Real) -> Constant[float]:
@@ -496,17 +493,17 @@ def arrangement(statement: Statement, parts: Sequence[AggregateAnswer], having: 
 # outcome.
 
 _LISTED = 8  # groups named in a sentence
-# A value's estimate and interval, for one group.
-Valued = Callable[[OutputFormula, int], tuple[float, Interval]]
+Evaluate = Callable[[OutputFormula], tuple[float, Interval]]
+"""Computes the estimate and the interval of a formula for one group."""
 
 
 @dataclass(frozen=True)
 class JudgedGroup:
-    """One group's outcome under HAVING; `certain` if its intervals leave no doubt about the true values."""
+    """One group's outcome under HAVING; certain if its intervals leave no doubt about the true values."""
 
     label: str
-    kept: bool
-    certain: bool
+    is_kept: bool
+    is_certain: bool
     index: int
 
 
@@ -520,11 +517,11 @@ class Having:
 
     @property
     def kept(self) -> tuple[JudgedGroup, ...]:
-        return tuple(group for group in self.groups if group.kept)
+        return tuple(group for group in self.groups if group.is_kept)
 
     @property
     def dropped(self) -> tuple[JudgedGroup, ...]:
-        return tuple(group for group in self.groups if not group.kept)
+        return tuple(group for group in self.groups if not group.is_kept)
 
     @property
     def sentences(self) -> list[str]:
@@ -538,7 +535,7 @@ class Having:
             f"{left_out}{listed_groups}."
         ]
         for unsure, otherwise in ((dropped, "may meet"), (self.kept, "may not meet")):
-            doubtful = [group for group in unsure if not group.certain]
+            doubtful = [group for group in unsure if not group.is_certain]
             if doubtful:
                 state = "left out" if unsure is dropped else "kept"
                 sure = f"(each with its own {numbers.level(self.confidence)} interval)"
@@ -555,53 +552,40 @@ def selection(statement: Statement, parts: Sequence[AggregateAnswer], confidence
     if condition is None:
         return None
 
-    def valued(formula: OutputFormula, group: int) -> tuple[float, Interval]:
-        return FormulaValues(formula, parts).estimated(group)
+    def judged(group: int) -> JudgedGroup:
+        outcome = judge_group(condition, lambda formula: FormulaValues(formula, parts).estimated(group))
+        return JudgedGroup(groups.label(group), *outcome, group)
 
-    return judge_having(condition, statement.having_text, parts[0].groups, confidence, valued)
-
-
-def judge_having(
-    condition: OutputCondition, text: str, groups: Groups, confidence: float, valued: Valued
-) -> Having:
-    """Judges every group that the WHERE does not exclude; `valued` computes a formula for a group."""
-    judged = []
-    for index in groups.remaining:
-        is_kept, certain = _judge(condition, lambda formula, index=index: valued(formula, index))  # type: ignore[misc]
-        judged.append(JudgedGroup(groups.label(index), is_kept, certain, index))
-    return Having(text, confidence, tuple(judged))
+    groups = parts[0].groups
+    return Having(statement.having_text, confidence, tuple(map(judged, groups.remaining)))
 
 
-def _judge(
-    condition: OutputCondition, valued: Callable[[OutputFormula], tuple[float, Interval]]
-) -> tuple[bool, bool]:
-    """Whether the released values meet the condition, and whether the intervals leave no doubt."""
+def judge_group(condition: OutputCondition, evaluate: Evaluate) -> tuple[bool, bool]:
+    """Whether a group's released values meet the condition, and whether the intervals leave no doubt."""
     if isinstance(condition, Compared):
-        return _compare(condition, valued)
-    parts = [_judge(part, valued) for part in condition.parts]
+        return _compare(condition, evaluate)
+    parts = [judge_group(part, evaluate) for part in condition.parts]
     # AND is decided for certain by one part that certainly fails, OR by one that certainly holds.
-    deciding = isinstance(condition, Some)
-    result = any(held for held, _ in parts) if deciding else all(held for held, _ in parts)
-    return result, (deciding, True) in parts or all(sure for _, sure in parts)
+    is_or = isinstance(condition, Some)
+    holds = (any if is_or else all)(part_holds for part_holds, _ in parts)
+    return holds, (is_or, True) in parts or all(is_certain for _, is_certain in parts)
 
 
-def _compare(
-    condition: Compared[OutputFormula], valued: Callable[[OutputFormula], tuple[float, Interval]]
-) -> tuple[bool, bool]:
+def _compare(condition: Compared[OutputFormula], evaluate: Evaluate) -> tuple[bool, bool]:
     left, right = condition.left, condition.right
     if isinstance(right, Constant):
-        value, (low, high) = valued(left)
+        value, (low, high) = evaluate(left)
         constant = right.value
     else:
-        value, (low, high) = valued(Operation("-", (left, right)))
+        value, (low, high) = evaluate(Operation("-", (left, right)))
         constant = 0.0
     compare = COMPARE[condition.operator]
     # Certain: the comparison has one outcome over the whole interval.
     if condition.operator in ("=", "<>"):
-        certain = constant < low or constant > high or low == high
+        is_certain = constant < low or constant > high or low == high
     else:
-        certain = compare(low, constant) == compare(high, constant)
-    return compare(value, constant), certain
+        is_certain = compare(low, constant) == compare(high, constant)
+    return compare(value, constant), is_certain
 
 
 def _listed(groups: Sequence[JudgedGroup]) -> str:

@@ -156,7 +156,7 @@ class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, Explanation
         self.question = question
         self.plan: ExplanationPlan = plan
         super().__init__(released)
-        self.request = request  # what was asked, as the history keeps it
+        self.request = request  # as the history keeps it
         self._dataset = dataset
         rows = self._read_rows()
         self.by_influence = all(row.share_removed is None for row in rows)
@@ -201,7 +201,7 @@ class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, Explanation
 
     @property
     def finding(self) -> Finding:
-        """What explains the gap: headline and support, a caveat, and notes."""
+        """The conditions that explain the gap: headline and support, a caveat, and notes."""
         counting, explained = self.question.answer.counting, self.explained
         if all(row.is_unclear for row in self.rows):
             explained = replace(explained, advice=self._advice())
@@ -382,7 +382,7 @@ class PlannedExplanation(Frozen):
 
     @property
     def is_stored(self) -> bool:
-        """Whether it would cost nothing, because what it needs is released already."""
+        """Whether running it is free, because the releases that it needs are stored."""
         return self._lookup.find() is not None
 
     def preview(self) -> ExplanationPreview:
@@ -563,7 +563,7 @@ class Story(Frozen, Charted, Tabular):
 
     @property
     def finding(self) -> Finding:
-        """What the gap comes from, step by step, and what remains; with notes."""
+        """The conditions behind the gap, step by step, and the gap that remains; with notes."""
         steps = [
             StoryStep(self.phrase(step), step.inside.interval, step.rest.interval) for step in self.steps
         ]
@@ -612,9 +612,9 @@ class Story(Frozen, Charted, Tabular):
     def save(self, path: str | Path) -> Path:
         """Write the question, its table of single conditions and the story as one HTML file. Free."""
         check_report_name(Path(path))
-        return Path(renderer("report").save_report(self._table(), path, self))
+        return Path(renderer("report").save_report(self._single_conditions(), path, self))
 
-    def _table(self) -> Explanation:
+    def _single_conditions(self) -> Explanation:
         """The explanation by single conditions, which the story's preparation includes."""
         terms = self.plan.terms
         stored = Preparations(terms.query, self._dataset).find(terms.family)
@@ -645,7 +645,7 @@ def _record(level: int, condition: str, predicate: str, rows: str, gap: Gap) -> 
 
 @dataclass(frozen=True)
 class StoryPreview(Displayed, Tabular):
-    """What a story would cost as a whole, and how precise it would be."""
+    """The price of a whole story, and its expected precision."""
 
     price: Price
     question: str

@@ -162,7 +162,7 @@ class ExplanationPreview(Displayed, Tabular):
     influence_margin: float
     relative_margin: float | None
     rank_resolution: float  # influences closer than this may get overlapping ranks
-    measured: str = "gap"  # what the question's number is called
+    measured: str = "gap"  # the name of the question's number
     unit: numbers.Unit = numbers.PLAIN  # of that number
     gap_margin: float | None = None  # of the gap without a condition's rows, if it is estimated
     shortfall: float = 0.0  # how far below the true k-th highest influence a condition shown can be
@@ -199,7 +199,7 @@ class ExplanationPreview(Displayed, Tabular):
 
     @property
     def promises(self) -> tuple[str, ...]:
-        """How good the choice and its ranks will be, as sentences (docs/proofs/utility.md)."""
+        """Guarantees for the choice and its ranks, as sentences (docs/proofs/utility.md)."""
         return tuple(promise for promise in (self._choice_promise(), self._rank_promise()) if promise)
 
     def _choice_promise(self) -> str:
@@ -299,7 +299,7 @@ class CustomPreview(Displayed, Tabular):
 
     @property
     def promises(self) -> tuple[str, ...]:
-        """How good the choice will be, as sentences (docs/proofs/utility.md, section 4)."""
+        """Guarantees for the choice, as sentences (docs/proofs/utility.md, section 4)."""
         if self.k == self.family_size:
             return ("All conditions are shown, so none is missing.",)
         if self.shortfall_rows is None:
@@ -351,7 +351,7 @@ class Prepared(Displayed, Tabular):
 
     @property
     def summary(self) -> str:
-        """What was prepared, in a sentence."""
+        """The number of conditions and groups that were measured, in a sentence."""
         plan = self.plan
         return (
             f"{numbers.counted(plan.family.size, 'condition')} measured, in "
@@ -395,7 +395,7 @@ class Prepared(Displayed, Tabular):
 
 @dataclass(frozen=True)
 class PreparationPreview(Displayed, Tabular):
-    """What preparing an answer would cost, and how noisy its cells would be."""
+    """The price of preparing an answer, and the noise that its cells would have."""
 
     price: Price
     sql: str
@@ -404,7 +404,7 @@ class PreparationPreview(Displayed, Tabular):
     """The smallest change that will be clear in the gap between the two largest groups; None if the groups
     are so small that hardly any change will be clear."""
     forecast: str = ""
-    """What `smallest_clear` means, in a sentence or two."""
+    """The meaning of `smallest_clear`, in a sentence or two."""
 
     @property
     def confidence(self) -> float:

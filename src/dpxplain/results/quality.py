@@ -50,7 +50,7 @@ _NO_GROUP = "in no group"
 
 @dataclass(frozen=True)
 class QualityRow:
-    """One fact about a column: which rows, what happens to them, and how many they are."""
+    """One kind of misfit of a column: the rows, the effect on them, and their number."""
 
     column: str
     domain: str
@@ -135,7 +135,7 @@ class Quality(QualityReading, Frozen, Displayed, ReleasedRows[QualityRelease, Qu
 
 @dataclass(frozen=True)
 class QualityPreview(Displayed, Tabular):
-    """What `quality` would cost, and how far off its counts may be."""
+    """The price of `quality`, and the margin of its counts."""
 
     price: Price
     plan: QualityPlan
@@ -228,7 +228,7 @@ class Discovery(Frozen, Displayed, ReleasedRows[DiscoveryRelease, DiscoveredValu
 
 @dataclass(frozen=True)
 class DiscoveryPreview(Displayed, Tabular):
-    """What a discovery would cost, and how many privacy units a value needs to be found."""
+    """The price of a discovery, and the number of privacy units that a value needs to be found."""
 
     price: Price
     column: str
@@ -239,7 +239,7 @@ class DiscoveryPreview(Displayed, Tabular):
 
     @property
     def found_units(self) -> int:
-        """How many units must have a value for it to be found with this confidence."""
+        """The number of units with which a value is found with this confidence."""
         return math.ceil(self.threshold + 1 - normal_quantile(1 - self.confidence) * self.scale)
 
     def records(self) -> list[Record]:
@@ -275,7 +275,7 @@ class PlannedDiscovery(Planned[DiscoveryRelease, Discovery]):
 
     def _find(self) -> Released[DiscoveryRelease] | None:
         """The stored discovery, whatever its price was; None if no attempt has found values. Free."""
-        stored = super()._find()
+        stored = self._dataset.find(self.plan)
         return stored if stored is not None and stored.value.values else None
 
     def check(self, *, only_share: bool = False) -> None:
@@ -317,9 +317,9 @@ class PlannedDiscovery(Planned[DiscoveryRelease, Discovery]):
 # lines.
 
 KEEP = 0.99
-_KEEPS = (0.9, 0.95, 0.99, 0.999)
-_MOVED = 0.01
-_HARDLY_ANY = 1e-3  # of the declared range
+_USUAL_KEEPS = (0.9, 0.95, 0.99, 0.999)
+_COST_OF_MOVING = 0.01  # of the declared range: an end is moved only if that saves more
+_TINY_RANGE = 1e-3  # as a share of the declared range
 _TUNE_AGAIN = "# max_rows decides which rows count: change max_rows first, then tune the bounds again.\n"
 
 
@@ -359,7 +359,7 @@ class RowsProposal:
     units_above: Interval
     """The share of units with more than `max_rows` rows."""
     rows_lost: Interval
-    """How many rows these units have beyond `max_rows`. The upper end is rarely finite."""
+    """The number of rows that these units have beyond `max_rows`. The upper end is rarely finite."""
     noise: float
     """The noise of every answer, at most, as a multiple of the noise with the declared max_rows."""
     sure: bool
@@ -387,7 +387,7 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
         super().__init__(released)
         self.confidence = check_asked_confidence(confidence)
         self.keep = check_keep(keep)
-        self.keeps = tuple(sorted({*_KEEPS, self.keep}))
+        self.keeps = tuple(sorted({*_USUAL_KEEPS, self.keep}))
         self.rows = tuple(row for place in range(len(plan.columns)) for row in self._of_column(place))
         self.max_rows = tuple(self._of_units())
         self.freeze()
@@ -426,27 +426,27 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the shares refer to, what they do not say, and what another declaration would change."""
+        """Sentences about the meaning of the shares, their limits, and the effect of new declarations."""
         sure = numbers.level(self.confidence)
         return (
             f"All intervals of one column hold together with {sure} confidence, and so do those of max_rows. "
             "The shares are percentages of the values in counted rows, without NULL. They do not say how far "
             "values lie beyond the bounds, nor how much capping would change a sum or an average.",
-            *self._chosen_now(),
-            *self._unproposed(),
-            *self._too_narrow(),
-            *self._hardly_any(),
+            *self._may_count_other_rows(),
+            *self._unimproved(),
+            *self._narrow_declarations(),
+            *self._tiny_ranges(),
             "Nothing was written. If you change the bounds or max_rows, every query must be paid for again.",
         )
 
-    def _chosen_now(self) -> Iterator[str]:
+    def _may_count_other_rows(self) -> Iterator[str]:
         if self.schema.privacy.unit != "row" and self.rows:
             yield (
                 "If a privacy unit has more than max_rows rows, new bounds or a new max_rows can change "
                 "which of its rows count. The shares may then change too."
             )
 
-    def _too_narrow(self) -> Iterator[str]:
+    def _narrow_declarations(self) -> Iterator[str]:
         """Sentences about declarations that certainly cap or cut more than the share asked for allows."""
         lost = numbers.level(1 - self.keep)
         columns = [row.column for row in self.rows if row.keep == self.keep and row.is_too_narrow]
@@ -459,8 +459,8 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
                 "max_rows."
             )
 
-    def _hardly_any(self) -> Iterator[str]:
-        rows = [row for row in self.rows if row.keep == self.keep and row.average_noise < _HARDLY_ANY]
+    def _tiny_ranges(self) -> Iterator[str]:
+        rows = [row for row in self.rows if row.keep == self.keep and row.average_noise < _TINY_RANGE]
         if rows:
             yield (
                 "The proposed bounds are less than a thousandth of the declared range for "
@@ -468,7 +468,7 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
                 "these bounds would cap the others."
             )
 
-    def _unproposed(self) -> Iterator[str]:
+    def _unimproved(self) -> Iterator[str]:
         """A sentence about the declarations for which no better proposal was found."""
         rows = [row for row in self.rows if row.keep == self.keep]
         unimproved = [row.column for row in rows if row.average_noise == 1.0 and not row.is_too_narrow]
@@ -559,12 +559,12 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
 
 
 def _narrowest(edges: Sequence[float], pairs: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """The edges of the narrowest range. An end is moved only if that saves a hundredth of the width."""
+    """The edges of the narrowest range, where each end that is moved costs `_COST_OF_MOVING`."""
     last, width = len(edges) - 1, edges[-1] - edges[0]
     return min(
         pairs,
         key=lambda pair: (
-            (edges[pair[1]] - edges[pair[0]]) / width + _MOVED * ((pair[0] > 0) + (pair[1] < last))
+            (edges[pair[1]] - edges[pair[0]]) / width + _COST_OF_MOVING * ((pair[0] > 0) + (pair[1] < last))
         ),
     )
 
@@ -591,7 +591,7 @@ def check_keep(keep: float) -> float:
 
 @dataclass(frozen=True)
 class TuningPreview(Displayed, Tabular):
-    """What `tune` would cost, and how far off the counts behind its shares may be."""
+    """The price of `tune`, and the margins of the counts behind its shares."""
 
     price: Price
     plan: TuningPlan
@@ -614,7 +614,7 @@ class TuningPreview(Displayed, Tabular):
 
     @property
     def expected(self) -> Iterator[str]:
-        """How far off the numbers behind the shares may be, as sentences."""
+        """The margins of the numbers behind the shares, as sentences."""
         sure = f"({numbers.level(self.confidence)} interval)"
         if self.margin is not None:
             many = numbers.number(self.margin)

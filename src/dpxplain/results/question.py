@@ -14,7 +14,7 @@ from dpxplain.explanation.family import PredicateFamily
 from dpxplain.explanation.family_choice import FamilyChoice, Predicates, eligible_attributes
 from dpxplain.model.charge import Spend
 from dpxplain.model.contrast import Contrast, Ratio
-from dpxplain.model.hardening import plain, plain_number
+from dpxplain.model.hardening import plain_number
 from dpxplain.model.process import cached_property
 from dpxplain.phases.assess import assess_ratio, known_divisor, linear_question
 from dpxplain.phases.dataset import Lookup, OpenDataset
@@ -324,7 +324,7 @@ class Question(AskedQuestion):
     @property
     def prepared(self) -> bool:
         """Whether explaining it by the default conditions is free."""
-        return self._usual.find() is not None
+        return self._default_preparation.find() is not None
 
     def with_preparation(self) -> Question:
         """This question with the number from Phase 1 and a stored preparation together, if there is one.
@@ -333,10 +333,10 @@ class Question(AskedQuestion):
         refuse the weights.
         """
         try:
-            usual = self._usual.find()
-            if usual is None:
+            found = self._default_preparation.find()
+            if found is None:
                 return self
-            family, stored = usual
+            family, stored = found
             terms = self._terms(family, ExplanationOptions(k=1, distinct=False), stored.worth)
         except DPXPlainError:
             return self
@@ -344,11 +344,11 @@ class Question(AskedQuestion):
         return self.sharpened_by(better, stored.entry.id)
 
     @cached_property
-    def _usual(self) -> Lookup[tuple[PredicateFamily, StoredPreparation]]:
+    def _default_preparation(self) -> Lookup[tuple[PredicateFamily, StoredPreparation]]:
         """Looks up the preparation for the default conditions."""
-        return Lookup(self._dataset, self._find_usual)
+        return Lookup(self._dataset, self._find_default_preparation)
 
-    def _find_usual(self) -> tuple[PredicateFamily, StoredPreparation] | None:
+    def _find_default_preparation(self) -> tuple[PredicateFamily, StoredPreparation] | None:
         query = self.answer.statement.query
         if self.answer.no_influence or not eligible_attributes(self.answer.schema, query):
             return None
@@ -525,7 +525,7 @@ class RatioQuestion(Question):
 
 
 def ratio_of(answer: ReleasedAnswer, group: object, other: object, at_least: float | None) -> Ratio:
-    """What is divided by what: `group` by `other` or, without one, by the total of all groups.
+    """The ratio of `group` to `other` or, without one, to the total of all groups.
 
     The total includes the declared groups that the WHERE excludes, which add only noise. Without them the
     released share would change. It is part of the key of a stored explanation, which would be charged again.
@@ -543,7 +543,7 @@ def ratio_of(answer: ReleasedAnswer, group: object, other: object, at_least: flo
         divisor, usual = (groups.find(tuple(other) if isinstance(other, list) else other),), 1.0
         if divisor[0] == first:
             raise QuestionError("A group cannot be divided by itself.", remedy="Name two groups.")
-    constant = plain_number(usual if at_least is None else plain(at_least))
+    constant = plain_number(usual if at_least is None else at_least)
     if constant is None:
         raise QuestionError("A ratio is compared with a finite number.", remedy="Write at_least=2.")
     return Ratio(first, divisor, constant)

@@ -117,10 +117,10 @@ class ReleasedAnswer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         self.groups = Groups.of(statement.query, dataset.schema)
         self.population = population
         self._reading = PopulationReading(self.release, statement.query, dataset.schema, moments)
-        self._every: Sequence[AnswerRow] | Mapping[int, AnswerRow] = self._rows()
+        self._all_rows: Sequence[AnswerRow] | Mapping[int, AnswerRow] = self._rows()
         self.having = selection(statement, [self], confidence) if order is None else None
         order = arrangement(statement, [self], self.having) if order is None else order
-        self.rows = tuple(self._every[group] for group in order)
+        self.rows = tuple(self._all_rows[group] for group in order)
         self.freeze()
 
     @property
@@ -134,7 +134,7 @@ class ReleasedAnswer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
 
     @property
     def spends(self) -> tuple[Spend, ...]:
-        """What was charged, as in the ledger; only this aggregate's share if each was measured separately."""
+        """The charges as in the ledger; only this aggregate's share if each was measured separately."""
         own = tuple(spend for spend in self.entry.spends if spend.of == str(self.statement.query.aggregate))
         return self.entry.spends if self.release.shares_noise or not own else own
 
@@ -172,7 +172,7 @@ class ReleasedAnswer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
 
     @property
     def counting(self) -> Counting:
-        """How the values were counted, with the data quality if somebody has bought it."""
+        """The declarations behind the values, with the data quality if somebody has bought it."""
         return Counting.of(self.queries, self.schema, read_quality(self._dataset))
 
     @property
@@ -280,26 +280,26 @@ class ReleasedAnswer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
 
     @property
     def notes(self) -> list[str]:
-        """What HAVING left out, in sentences."""
+        """Sentences about the groups that HAVING left out."""
         return [] if self.having is None else self.having.sentences
 
     def __getitem__(self, group: object) -> AnswerRow:
         """A group's value, by name. Also works for groups that HAVING or LIMIT does not show."""
-        return self._every[self.groups.find(group)]
+        return self._all_rows[self.groups.find(group)]
 
     def row(self, index: int) -> AnswerRow:
         """A group's value, by its number among the declared groups."""
-        return self._every[index]
+        return self._all_rows[index]
 
     def arranged(self, order: Sequence[int], having: Having | None) -> Self:
         """This answer with these groups shown, in this order."""
         other = copy(self)
         object.__setattr__(other, "having", having)
-        object.__setattr__(other, "rows", tuple(self._every[group] for group in order))
+        object.__setattr__(other, "rows", tuple(self._all_rows[group] for group in order))
         return other
 
     def assess(self, contrast: Contrast, confidence: float, method: str) -> Assessment:
-        """What the released values say about a question. Free."""
+        """The estimate, interval and verdict of a question, from the released values. Free."""
         return assess(self.release, self.statement.query, self._dataset.schema, contrast, confidence, method)
 
     def unexplained(self) -> ExplanationError:
@@ -349,14 +349,14 @@ class ReleasedAnswer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
                 text,
                 *estimated,
                 in_general=ends,
-                is_unknown=self._says_nothing(estimated[1]),
+                is_unknown=self._is_unknown(estimated[1]),
                 number=index,
                 _values=values,
             )
             for index, (key, text, estimated, ends) in enumerate(named)
         )
 
-    def _says_nothing(self, interval: Interval) -> bool:
+    def _is_unknown(self, interval: Interval) -> bool:
         """Whether an average's interval is everything the bounds allow: the group may have no rows."""
         aggregate = self.statement.query.aggregate
         if aggregate.kind != "avg":
@@ -378,8 +378,6 @@ def plain_value(value: DomainValue) -> str | int | bool | None:
 
 # -- Questions about the values ----------------------------------------------------------------------------
 
-# -- Asked question ----------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True)
 class Earlier:
@@ -396,7 +394,7 @@ class AskedQuestion(ABC, Frozen, Charted):
     contrast: Contrast
     """The weighted groups. Sensitivities follow from it."""
     ratio: Ratio | None = None
-    """What is divided by what, if the question is about a ratio or share."""
+    """The groups that are divided, if the question is about a ratio or share."""
     earlier: Earlier | None = None
 
     def __init__(
@@ -470,7 +468,7 @@ class AskedQuestion(ABC, Frozen, Charted):
 
     @property
     def is_one_value(self) -> bool:
-        """Whether it asks about the value of one group as it is, not about a weighted sum."""
+        """Whether the question is about the value of one group, not about a weighted sum."""
         return self.ratio is None and self.contrast.weights == (1.0,)
 
     @property
@@ -528,7 +526,7 @@ class AskedQuestion(ABC, Frozen, Charted):
 
     @property
     def general_finding(self) -> str:
-        """What holds in the population, in plain words; empty if that was not asked."""
+        """The verdict for the population, in plain words; empty if nobody asked about it."""
         if self.in_general is None:
             return self.answer.not_general if self.population else ""
         return finding_in_general(self.in_general, self.contrast, self.confidence, self.measured, self.unit)

@@ -74,7 +74,7 @@ class SchemaCheck(Displayed, Tabular):
     @classmethod
     def of(cls, schema: Schema, source: object, figures: SourceFigures) -> SchemaCheck:
         """Makes the check from the figures of a source."""
-        return cls(schema, _named(source), figures, tuple(_warnings(schema, figures)))
+        return cls(schema, _source_name(source), figures, tuple(_warnings(schema, figures)))
 
     @property
     def rows(self) -> int:
@@ -109,9 +109,9 @@ class SchemaCheck(Displayed, Tabular):
         return {**fit, "warnings": [public_fields(warning) for warning in self.warnings]}
 
 
-def _named(source: object) -> str:
+def _source_name(source: object) -> str:
     if isinstance(source, list | tuple):
-        return ", ".join(map(_named, source))
+        return ", ".join(map(_source_name, source))
     return str(source) if isinstance(source, str | Path) else f"the {type(source).__name__}"
 
 
@@ -174,7 +174,7 @@ def _warnings(schema: Schema, figures: SourceFigures) -> Iterator[SchemaWarning]
 
 # -- Privacy unit ------------------------------------------------------------------------------------------
 
-_KEPT = 0.99  # share of the rows that a proposed max_rows keeps
+_SHARE_KEPT = 0.99  # share of the rows that a proposed max_rows keeps
 
 
 def unit_warnings(privacy: Privacy, figures: SourceFigures) -> Iterator[SchemaWarning]:
@@ -221,13 +221,15 @@ def _repeated_key(candidate: UnitCandidate) -> SchemaWarning:
 def _truncation(privacy: Privacy, figures: SourceFigures, above: int, lost: int) -> SchemaWarning:
     units = figures.rows_per_unit
     total = sum(n * persons for n, persons in units.items())
-    enough = next(m for m in sorted(units) if sum(min(n, m) * p for n, p in units.items()) >= _KEPT * total)
+    enough = next(
+        m for m in sorted(units) if sum(min(n, m) * p for n, p in units.items()) >= _SHARE_KEPT * total
+    )
     return SchemaWarning(
         "privacy.max_rows", "truncated",
         f"{above:,} of {sum(units.values()):,} values of {privacy.unit} have more than "
         f"{privacy.max_rows:,} rows. max_rows cuts off {lost:,} of {figures.rows:,} rows "
         f"({_percent(lost / figures.rows)}), so counts and sums come out too small.",
-        f"max_rows = {enough:,} keeps {_percent(_KEPT)} of the rows, with "
+        f"max_rows = {enough:,} keeps {_percent(_SHARE_KEPT)} of the rows, with "
         f"{number(enough / privacy.max_rows)} times the noise. The largest {privacy.unit} has "
         f"{max(units):,} rows.",
         f"[privacy]\nmax_rows = {enough}", lost, lost / figures.rows,
@@ -236,33 +238,33 @@ def _truncation(privacy: Privacy, figures: SourceFigures, above: int, lost: int)
 
 # -- Columns -----------------------------------------------------------------------------------------------
 
-_TO_DECLARE = 20  # undeclared values that a proposed list takes in
-_OF_DECLARED = {"unseen"}
+_MOST_PROPOSED = 20  # undeclared values in a proposed list
 
 
 def column_warnings(name: str, column: Column, figures: ColumnFigures) -> Iterator[SchemaWarning]:
     """Warnings about one column, those that change the most numbers first."""
-    warnings = (_number_warnings if column.is_numeric else _category_warnings)(name, column, figures)
-    if column.expression is not None:
-        # The domain is inferred, not declared, so values that never occur are no mistake.
-        yield from (warning for warning in warnings if warning.kind not in _OF_DECLARED)
-        if column.domain is not None and figures.nulls and None not in column.domain:
-            yield _without_value(name, figures)
-        return
-    yield from warnings
+    is_derived = column.expression is not None
+    for warning in (_number_warnings if column.is_numeric else _category_warnings)(name, column, figures):
+        # The domain of an expression is inferred, not declared, so values that never occur are no mistake.
+        if not is_derived or warning.kind != "unseen":
+            yield warning
     if column.domain is not None and figures.nulls and None not in column.domain:
-        yield _warning(
-            name, "null", figures.nulls, figures,
-            f"{_of(figures.nulls, figures)} are NULL, which is not declared, so they are in no group.",
-            "If you want to see them as a group of their own, declare NULL.",
-            _toml(name, "null = true"),
-        )  # fmt: skip
+        yield (_without_value if is_derived else _undeclared_null)(name, figures)
+
+
+def _undeclared_null(name: str, figures: ColumnFigures) -> SchemaWarning:
+    return _warning(
+        name, "null", figures.nulls, figures,
+        f"{_rows(figures.nulls, figures)} are NULL, which is not declared, so they are in no group.",
+        "If you want to see them as a group of their own, declare NULL.",
+        _toml(name, "null = true"),
+    )  # fmt: skip
 
 
 def _without_value(name: str, figures: ColumnFigures) -> SchemaWarning:
     return _warning(
         name, "null", figures.nulls, figures,
-        f"{_of(figures.nulls, figures)} get no value, so they are in no group. In these rows, a column in "
+        f"{_rows(figures.nulls, figures)} get no value, so they are in no group. In these rows, a column in "
         "the expression is NULL or not in its list, or the result cannot be computed (a division by zero, a "
         "text that is not a number).",
         "Write COALESCE(expression, a value), or correct the columns in the expression.",
@@ -286,7 +288,7 @@ def _category_warnings(name: str, column: Column, figures: ColumnFigures) -> Ite
         seen_values = [value for value in declared if _text(value) not in forgotten]
         yield _warning(
             name, "unseen", 0, figures,
-            f"No row has {_several(forgotten)}, which {'is' if len(forgotten) == 1 else 'are'} in the list.",
+            f"No row has {_listed(forgotten)}, which {'is' if len(forgotten) == 1 else 'are'} in the list.",
             "Delete values that are mistakes. Keep values that could occur: their counts will be about 0.",
             _toml(name, f"values = {_array(seen_values)}") if seen_values else "",
             forgotten,
@@ -297,14 +299,14 @@ def _undeclared(
     name: str, column: Column, figures: ColumnFigures, misses: Sequence[NearMiss], unseen: Sequence[str]
 ) -> SchemaWarning:
     texts = [text for text, _ in figures.odd_texts]
-    message = f"{_of(figures.odd, figures)} have a value that is not in the list: {_several(texts)}."
+    message = f"{_rows(figures.odd, figures)} have a value that is not in the list: {_listed(texts)}."
     remedy = "Add the values that are public knowledge to the list. Rows with other values are in no group."
     proposed = _proposed(column, texts, misses, unseen)
     if misses and proposed == [value for value in column.values or () if value is not None]:
         # The schema's spelling is right, so the only help in the schema is to declare each spelling.
-        proposed += [miss.text for miss in misses[:_TO_DECLARE]]
+        proposed += [miss.text for miss in misses[:_MOST_PROPOSED]]
     if misses:
-        listed = "; ".join(f'"{m.text}" for "{m.declared}" ({m.difference})' for m in misses[:_SEVERAL])
+        listed = "; ".join(f'"{m.text}" for "{m.declared}" ({m.difference})' for m in misses[:_FEW])
         message += f" They may be misspelt: {listed}."
         remedy = (
             "Correct the spelling in the source or in the schema, and add other values that are public "
@@ -314,7 +316,7 @@ def _undeclared(
             remedy = "Correct the spelling in the source, or add each spelling to the list."
     return _warning(
         name, "near_misses" if misses else "undeclared", figures.odd, figures, message, remedy,
-        _toml(name, f"values = {_array(proposed)}"), texts[:_TO_DECLARE],
+        _toml(name, f"values = {_array(proposed)}"), texts[:_MOST_PROPOSED],
     )  # fmt: skip
 
 
@@ -326,9 +328,9 @@ def _proposed(
     declared = [value for value in column.values or () if value is not None]
     values: list[object] = [spelling.get(_text(value), value) for value in declared]
     misspelt = {miss.text for miss in misses}
-    fresh = [text for text in texts[:_TO_DECLARE] if text not in misspelt]
+    fresh = [text for text in texts[:_MOST_PROPOSED] if text not in misspelt]
     if misses and all(_is_whole(text) for text in (*values, *texts)):
-        return [*sorted({int(float(str(v))) for v in (*declared, *texts[:_TO_DECLARE])})]
+        return [*sorted({int(float(str(v))) for v in (*declared, *texts[:_MOST_PROPOSED])})]
     is_whole = all(isinstance(value, int) and not isinstance(value, bool) for value in declared)
     if is_whole and not all(re.fullmatch(r"-?\d{1,15}", str(value)) for value in (*values, *fresh)):
         return [str(value) for value in (*values, *fresh)]
@@ -362,10 +364,10 @@ def _not_dates(name: str, figures: ColumnFigures) -> SchemaWarning:
     texts = [text for text, _ in figures.odd_texts]
     return _warning(
         name, "not_dates", figures.odd, figures,
-        f"{_of(figures.odd, figures)} contain text that is not a date ({_several(texts)}), so they are in no "
-        "group.",
+        f"{_rows(figures.odd, figures)} contain text that is not a date ({_listed(texts)}), so they are in "
+        "no group.",
         'Write ISO dates in the source, such as "2025-01-31" or "2025-01-31 18:30:00".',
-        "", texts[:_TO_DECLARE],
+        "", texts[:_MOST_PROPOSED],
     )  # fmt: skip
 
 
@@ -374,18 +376,18 @@ def _not_numbers(name: str, figures: ColumnFigures) -> SchemaWarning:
     if {text.strip().lower() for text in texts} <= _BOOLEAN_WORDS:
         return _warning(
             name, "text_boolean", figures.odd, figures,
-            f"{_of(figures.odd, figures)} contain text instead of numbers ({_several(texts)}). They are left "
-            "out of sums, averages and bins.",
+            f"{_rows(figures.odd, figures)} contain text instead of numbers ({_listed(texts)}). They are "
+            "left out of sums, averages and bins.",
             "Declare the column as true and false, or write 1 and 0 in the source.",
             _toml(name, "values = [true, false]"), texts,
         )  # fmt: skip
     return _warning(
         name, "not_numbers", figures.odd, figures,
-        f"{_of(figures.odd, figures)} contain text that is not a number ({_several(texts)}). They are left "
+        f"{_rows(figures.odd, figures)} contain text that is not a number ({_listed(texts)}). They are left "
         "out of sums, averages and bins.",
         "Write numbers in the source, with a decimal point and without units. Or list the column's values.",
-        _toml(name, f"values = {_array(texts[:_TO_DECLARE])}") if figures.odd == figures.filled else "",
-        texts[:_TO_DECLARE],
+        _toml(name, f"values = {_array(texts[:_MOST_PROPOSED])}") if figures.odd == figures.filled else "",
+        texts[:_MOST_PROPOSED],
     )  # fmt: skip
 
 
@@ -409,7 +411,7 @@ def _clamped(
         end = line.text(bound)
         yield _warning(
             name, f"clamped_{side}", rows, figures,
-            f"{_of(rows, figures)} are {side} {end}{furthest} and count as {end}.{mean}",
+            f"{_rows(rows, figures)} are {side} {end}{furthest} and count as {end}.{mean}",
             "Widen the bounds as far as public knowledge allows. Wider bounds mean more noise.",
             _toml(name, f"bounds = {_array([line.literal(low), line.literal(high)])}"),
         )  # fmt: skip
@@ -433,7 +435,7 @@ def _outside_edges(
                 lowest -= line.step(edges[0], edges[1])
         yield _warning(
             name, "below_edges", numbers.under_edges, figures,
-            f"{_of(numbers.under_edges, figures)} {where}, so they are in no group.",
+            f"{_rows(numbers.under_edges, figures)} {where}, so they are in no group.",
             "Add a lower edge.",
             _toml(name, f"edges = {_array([line.literal(e) for e in (lowest, *edges)])}"),
         )  # fmt: skip
@@ -441,7 +443,7 @@ def _outside_edges(
         highest = max(edges[-1] + (edges[-1] - edges[-2]), line.round_out(numbers.high or 0.0, 1))
         yield _warning(
             name, "above_edges", numbers.over_edges, figures,
-            f"{_of(numbers.over_edges, figures)} are above the highest edge, {last}, so they are in no "
+            f"{_rows(numbers.over_edges, figures)} are above the highest edge, {last}, so they are in no "
             "group.",
             "Add a higher edge.",
             _toml(name, f"edges = {_array([line.literal(e) for e in (*edges, highest)])}"),
@@ -463,7 +465,7 @@ def _bins(
         yield _warning(
             name, "thin_bins", together, figures,
             f"{len(thin)} of {len(bins)} bins are empty or almost empty, with {together:,} rows together: "
-            f"{_several(thin, quoted=False)}.",
+            f"{_listed(thin, quoted=False)}.",
             "Merge them with their neighbours, because their counts are mostly noise.",
             _toml(name, f"edges = {_array([line.literal(e) for e in merged])}") if len(merged) > 2 else "",
             thin,
@@ -494,7 +496,7 @@ def _without_thin(edges: Sequence[float], rows: Sequence[int], least: float) -> 
 
 # -- Texts -------------------------------------------------------------------------------------------------
 
-_SEVERAL = 3  # values named in a sentence
+_FEW = 3  # values named in a sentence
 
 
 def _warning(
@@ -511,7 +513,7 @@ def _warning(
     return SchemaWarning(f"columns.{name}", kind, message, remedy, toml, rows, share, tuple(examples))
 
 
-def _of(rows: int, figures: ColumnFigures) -> str:
+def _rows(rows: int, figures: ColumnFigures) -> str:
     return f"{_percent(rows / figures.rows)} of the rows ({rows:,})"
 
 
@@ -525,9 +527,9 @@ def _percent(share: float) -> str:
     return f"{float(digits):.12g}%"
 
 
-def _several(texts: Sequence[str], quoted: bool = True) -> str:
-    listed = ", ".join(f'"{text}"' if quoted else text for text in texts[:_SEVERAL])
-    return listed + (f" and {len(texts) - _SEVERAL} more" if len(texts) > _SEVERAL else "")
+def _listed(texts: Sequence[str], quoted: bool = True) -> str:
+    listed = ", ".join(f'"{text}"' if quoted else text for text in texts[:_FEW])
+    return listed + (f" and {len(texts) - _FEW} more" if len(texts) > _FEW else "")
 
 
 def _is_range(values: Sequence[object]) -> bool:
@@ -659,7 +661,7 @@ class NumberLine:
     """Numbers as they are."""
 
     def position(self, declared: Any) -> float:
-        """Where a declared edge or bound lies."""
+        """The place of a declared edge or bound on the line."""
         return float(declared)
 
     def text(self, place: float) -> str:
@@ -670,7 +672,7 @@ class NumberLine:
         return int(place) if place == int(place) and abs(place) < 2**53 else float(f"{place:.12g}")
 
     def step(self, first: float, second: float) -> float:
-        """How far below the lowest edge to add another, so that a value at the lowest edge is in a bin."""
+        """The distance to a new edge below the lowest one, so that a value at the lowest edge is in a bin."""
         return min(1.0, second - first)
 
     def round_out(self, place: float, direction: int) -> float:

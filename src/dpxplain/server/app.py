@@ -30,6 +30,7 @@ from dpxplain.datasets import path as bundled
 from dpxplain.errors import BadRequest, SchemaError, SourceError
 from dpxplain.ledger.address import LedgerAddress
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
+from dpxplain.model.display import public
 from dpxplain.server import problems
 from dpxplain.server.authenticate import API, PREFIX, Authentication, method_of, route_of
 from dpxplain.server.config import Config, Serving, is_loopback
@@ -333,6 +334,7 @@ def single_user_config(schema: Path, *, host: str = "127.0.0.1", port: int = 0) 
     return Config(server=Serving(host=host, port=port, datasets=(schema,)), single_user=True)
 
 
+@public("Opening", "ledger is_new records head datasets unavailable")
 @dataclass(frozen=True)
 class Opening:
     """What a server opened at its start. It is reported before the address."""

@@ -44,7 +44,7 @@ def shaped_by(
     Rows without a dep_delay are not counted.
     Rows without a listed origin are not counted.
     """
-    parts = (_kept_rows, _derived, _measured, _grouped, _filtered)
+    parts = (_row_limits, _expressions, _measured, _grouped, _filtered)
     sentences = (text for part in parts for query in queries for text in part(query, schema, quality))
     distinct = tuple(dict.fromkeys(sentences))
     if quality is None or not distinct:
@@ -58,7 +58,7 @@ def shaped_by(
 
 @dataclass(frozen=True)
 class Counting:
-    """How the numbers of a result were counted: every sentence, and the most urgent one as a caveat."""
+    """Sentences on how the numbers of a result were counted, and the most urgent one as a caveat."""
 
     sentences: tuple[str, ...]
     caveat: str  # empty unless a declaration surely touches rows
@@ -69,7 +69,7 @@ class Counting:
 
 
 def rows_counted(query: Query, schema: Schema) -> str:
-    """What a COUNT counts if max_rows limits the rows per unit; "" where every row counts."""
+    """The rows that a COUNT counts if max_rows limits the rows per unit; "" if every row counts."""
     privacy = schema.privacy
     if query.aggregate.kind != "count" or privacy.unit == "row":
         return ""
@@ -87,7 +87,7 @@ def footnotes(query: Query, schema: Schema) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _kept_rows(query: Query, schema: Schema, quality: QualityReading | None) -> Iterator[str]:
+def _row_limits(query: Query, schema: Schema, quality: QualityReading | None) -> Iterator[str]:
     privacy = schema.privacy
     if privacy.unit == "row":
         return
@@ -108,7 +108,7 @@ def _kept_rows(query: Query, schema: Schema, quality: QualityReading | None) -> 
         yield f"{percent(*quality.units_above)} of the {unit} values have more rows.{lost}"
 
 
-def _derived(query: Query, schema: Schema, quality: QualityReading | None) -> Iterator[str]:
+def _expressions(query: Query, schema: Schema, quality: QualityReading | None) -> Iterator[str]:
     """Sentences on expressions: what is inferred about them, and how they see the columns they read."""
     measured = () if query.aggregate.column is None else (query.aggregate.column,)
     for name in dict.fromkeys((*query.group_by, *measured, *sorted(filter_columns(query.where)))):
@@ -166,7 +166,7 @@ def _measured(query: Query, schema: Schema, quality: QualityReading | None) -> I
         yield f"Rows without {a_noun(clean(name))} are not counted."
         return
     if column.values is not None and column.bounds is None:
-        share = _outside(quality, name, column)
+        share = _shares_outside(quality, name, column)
         yield f"Rows without a listed {_named(name, schema)} are not counted{share}."
         return
     is_zero_one = column.bounds == (0, 1) and column.step == 1  # capping and rounding would say nothing
@@ -189,7 +189,7 @@ def _measured(query: Query, schema: Schema, quality: QualityReading | None) -> I
 
 def _grouped(query: Query, schema: Schema, quality: QualityReading | None) -> Iterator[str]:
     for name, column in ((name, schema.column(name)) for name in query.group_by):
-        has_null, share = None in (column.domain or ()), _outside(quality, name, column)
+        has_null, share = None in (column.domain or ()), _shares_outside(quality, name, column)
         called = _named(name, schema)
         if column.edges is not None:
             ends = f"({_number(column.edges[0])}, {_number(column.edges[-1])}]"
@@ -205,7 +205,7 @@ def _grouped(query: Query, schema: Schema, quality: QualityReading | None) -> It
             yield f"With these rows, no group would grow by more than {number(most)}."
 
 
-def _outside(quality: QualityReading | None, name: str, column: Column) -> str:
+def _shares_outside(quality: QualityReading | None, name: str, column: Column) -> str:
     """The shares of rows outside a discrete column's domain, in brackets."""
     if quality is None or not quality.covers(name):
         return ""
@@ -230,10 +230,10 @@ def _filtered(query: Query, schema: Schema, quality: QualityReading | None) -> I
             rounding = "" if column.step is None else f" and rounded to {_multiples(column.step)}"
             yield f"The filter sees {called} capped at {low} and {high}{rounding}."
         elif column.values is not None and name in null_tests and None not in (column.domain or ()):
-            share = _outside(quality, name, column)
+            share = _shares_outside(quality, name, column)
             yield f"In the filter, {a_noun(called)} that is not in the list counts as missing{share}."
         elif column.values is not None and name in _negated(query.where):
-            share = _outside(quality, name, column)
+            share = _shares_outside(quality, name, column)
             yield f"Rows with an unlisted {called} match neither the filter nor its opposite{share}."
 
 
@@ -290,12 +290,12 @@ def main_caveat(queries: Sequence[Query], schema: Schema, quality: QualityReadin
     """
     if quality is None:
         return ""
-    touched = [fact for query in queries for fact in _touched(query, schema, quality)]
+    touched = [fact for query in queries for fact in _affected_rows(query, schema, quality)]
     least, sentence = max(touched, default=(0.0, ""))
     return sentence if least > 0 else ""
 
 
-def _touched(query: Query, schema: Schema, quality: QualityReading) -> Iterator[tuple[float, str]]:
+def _affected_rows(query: Query, schema: Schema, quality: QualityReading) -> Iterator[tuple[float, str]]:
     """The least share of rows, or units, that each declaration touches, with a sentence about it."""
 
     def called(name: str) -> str:

@@ -35,25 +35,26 @@ MOST_WORDS = 25  # of a headline
 MOST_NAME_WORDS = 8  # of a condition or group within a sentence; longer names are cut
 ASSOCIATION = "Holds for these data only. Association, not cause."
 THESE_DATA = "Holds for these data only, at {level} confidence."
+NOTHING_ELSE = "Nothing else clearly shrinks it."
 ALONE = "Each condition is left out alone, so the effects do not add up."
 _MOSTLY = 0.4  # of the gap: from here on a condition that stands out explains it "mostly"
 _SURELY = 0.2  # of the gap: a condition "accounts for it" only if it removes at least so much for certain
-_MOST = 0.5  # of the gap: if at least so much remains whatever is left out, that is said
+_MOST = 0.5  # of the gap: the support says what remains if it is at least so much
 _ALL = 0.75  # of the gap: from here on, if nothing clear remains, a condition "accounts for it"
-_MUCH = 2.0  # a value whose margin is more than this many times the usual one is named as less certain
-_SIMILAR = 1.5  # shares whose ends differ by less than this factor are said as one fraction
+_MUCH = 2.0  # a value whose margin is more than this many times the usual one is named as the least certain
+_SIMILAR = 1.5  # shares whose ends differ by less than this factor are written as one fraction
 _FRACTIONS = (
     (0.05, "a twentieth"), (0.1, "a tenth"), (0.2, "a fifth"), (0.25, "a quarter"), (1 / 3, "a third"),
     (0.5, "half"), (2 / 3, "two thirds"), (0.75, "three quarters"),
 )  # fmt: skip
-_NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
+_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
 @dataclass(frozen=True)
 class AskedComparison:
-    """What a question compares, and what was released about it."""
+    """The groups of a question, and the released numbers about them."""
 
-    groups: tuple[str, ...]  # the two groups of a gap; otherwise what is asked about
+    groups: tuple[str, ...]  # the two groups of a gap, or the groups of a ratio, share or value
     estimate: float
     interval: Interval
     verdict: Verdict
@@ -61,9 +62,9 @@ class AskedComparison:
     measured: str = "gap"  # gap, value, ratio or share
     constant: float = 0.0
     unit: Unit = PLAIN
-    value: str = ""  # of a question about one group, what is measured: "Share with high income"
-    general: tuple[Interval, Verdict] | None = None  # in the population, where that was asked
-    general_refusal: str = ""  # why nothing is said of the population
+    value: str = ""  # the name of the values: "Share with high income"
+    general: tuple[Interval, Verdict] | None = None  # in the population; None if nobody asked about it
+    general_refusal: str = ""  # why there is no interval for the population
 
     @property
     def is_gap(self) -> bool:
@@ -72,14 +73,14 @@ class AskedComparison:
 
 
 def comparison_finding(asked: AskedComparison, caveat: str = "", notes: Sequence[str] = ()) -> Finding:
-    """Whether a gap is real or may be privacy noise; `caveat` where the data have a more urgent one."""
+    """Whether a gap is real or may be privacy noise; `caveat` takes the place of the usual one."""
     if asked.verdict is not Verdict.UNCLEAR:
         low, high = asked.interval
         turned = (-high, -low) if asked.is_gap and asked.verdict is Verdict.REVERSED else (low, high)
         span = asked.unit.span(*turned, asked.constant)
         support = f"The real {_difference(asked)} is {span}; privacy noise cannot account for it."
     else:
-        support = f"{_unclear(asked)}; privacy noise alone could explain what you see."
+        support = f"{_unclear_range(asked)}; privacy noise alone could explain what you see."
     general = in_general(asked)
     return Finding(
         headline=_verdict_sentence(asked),
@@ -89,16 +90,16 @@ def comparison_finding(asked: AskedComparison, caveat: str = "", notes: Sequence
     )
 
 
-def _unclear(asked: AskedComparison) -> str:
-    """Where an unclear number may lie, without a full stop: of two groups, which may be how much higher."""
+def _unclear_range(asked: AskedComparison) -> str:
+    """Where an unclear number may lie, without a full stop. Of two groups, either may be higher."""
     low, high = asked.interval
     if asked.is_gap and math.isfinite(low) and math.isfinite(high) and low < 0.0 < high:
         first, second = (shortened(name, MOST_NAME_WORDS) for name in asked.groups)
         lower, higher = (
-            asked.unit.with_words(_sized(asked, abs(end), (high - low) / 10)) for end in (low, high)
+            asked.unit.with_words(_size_text(asked, abs(end), (high - low) / 10)) for end in (low, high)
         )
         return f"{first} may be up to {lower} below {second} or up to {higher} above it"
-    return f"The real {_difference(asked)} {_within(asked, asked.interval)}"
+    return f"The real {_difference(asked)} {_range_clause(asked, asked.interval)}"
 
 
 def _difference(asked: AskedComparison) -> str:
@@ -106,7 +107,7 @@ def _difference(asked: AskedComparison) -> str:
 
 
 def _verdict_sentence(asked: AskedComparison, ending: str = "") -> str:
-    """Whether it is so; `ending` goes before the full stop."""
+    """The verdict as a sentence; `ending` goes before the full stop."""
     if not asked.is_gap:
         (name, names), constant = _named_value(asked), asked.unit.given(asked.constant)
         template = {
@@ -122,7 +123,7 @@ def _verdict_sentence(asked: AskedComparison, ending: str = "") -> str:
     }[asked.verdict]
     value = _in_sentence(asked.value or "Value")
     value = _at_start(value) if asked.verdict is Verdict.REAL else value
-    size = _sized(asked, abs(asked.estimate))
+    size = _size_text(asked, abs(asked.estimate))
     return _headline(template, value, *asked.groups, size=asked.unit.with_words(size), ending=ending)
 
 
@@ -162,34 +163,36 @@ def _fitting(texts: Iterable[str]) -> str:
     return text[:-1] if text.endswith("….") else text
 
 
-def _within(asked: AskedComparison, interval: Interval) -> str:
-    """Where an unclear number lies: "is between 1 and 3", or "could be 2 or more" without a known end."""
+def _range_clause(asked: AskedComparison, interval: Interval) -> str:
+    """The interval of an unclear number: "is between 1 and 3", or "could be 2 or more"."""
     span = asked.unit.span(*interval, asked.constant)
     if not all(map(math.isfinite, interval)):
         return f"could be {span}"
     return f"is between {span.replace('–', ' and ', 1).replace(' to ', ' and ', 1)}"
 
 
-def _sized(asked: AskedComparison, value: float, spread: float | None = None) -> str:
+def _size_text(asked: AskedComparison, value: float, spread: float | None = None) -> str:
     """A gap in the digits of its interval, without its unit; a gap that is not 0 is never written as 0."""
     text = asked.unit.bare(value, spread or asked.interval[1] - asked.interval[0])
     return text if any(digit in text for digit in "123456789") else asked.unit.bare(value)
 
 
 def in_general(asked: AskedComparison) -> str:
-    """What holds in the population, as a sentence; empty where that was not asked."""
+    """The interval for the population, as a sentence; empty if nobody asked about it."""
     if asked.general is None:
         return asked.general_refusal
     interval, verdict = asked.general
     span = asked.unit.span(*interval, asked.constant)
     if verdict is Verdict.UNCLEAR:
-        return f"In general it {_within(asked, interval)}, so sampling error could explain what you see."
+        return (
+            f"In general it {_range_clause(asked, interval)}, so sampling error could explain what you see."
+        )
     return f"In general it is {span}, sampling error included."
 
 
 @dataclass(frozen=True)
 class Effect:
-    """What leaving out the rows of one condition does."""
+    """The effect of leaving out the rows of one condition."""
 
     name: str  # a phrase: "cause Storm"
     effect: EffectName
@@ -201,7 +204,7 @@ class Effect:
 
 
 def effect_name(share: Interval | None, influence: Interval, verdict: Verdict) -> EffectName:
-    """What leaving out a condition's rows does to the gap: by the share removed, or else by the influence.
+    """The effect of leaving out a condition's rows, by the share removed or else by the influence.
 
     An influence above 0 lowers the number that is asked about, which widens a gap below the constant.
 
@@ -223,9 +226,9 @@ class Explained:
     """A question with the conditions that were measured for it, in the order shown."""
 
     asked: AskedComparison
-    gap: float | None  # as the conditions' shares refer to it; None where only influences were released
+    gap: float | None  # that the shares are shares of; None if only influences were released
     effects: tuple[Effect, ...]
-    advice: str = ""  # what would help where nothing is clear
+    advice: str = ""  # what to try if nothing is clear
 
     @property
     def has_gaps_without(self) -> bool:
@@ -238,33 +241,34 @@ class Explained:
 
 
 def explanation_finding(table: Explained, caveat: str = "", notes: Sequence[str] = ()) -> Finding:
-    """What explains a gap, by the share of it that each condition removes; else by influence.
+    """The conditions that explain a gap, by the share that each removes, or else by influence.
 
-    `caveat` where the data have a more urgent one than the usual.
+    `caveat` takes the place of the usual one.
     """
-    headline, support = _explained(table)
-    is_said = len(table.with_effect("shrinks")) < 2 or ALONE in support
-    return Finding(headline, support, caveat or ASSOCIATION, (*(() if is_said else (ALONE,)), *notes))
+    headline, support = _explanation(table)
+    if len(table.with_effect("shrinks")) > 1 and ALONE not in support:
+        notes = (ALONE, *notes)
+    return Finding(headline, support, caveat or ASSOCIATION, tuple(notes))
 
 
-def _explained(table: Explained) -> tuple[str, str]:
+def _explanation(table: Explained) -> tuple[str, str]:
     asked = table.asked
     if asked.verdict is not Verdict.REAL:
         return _nothing_to_explain(asked)
     shrinking, widening = table.with_effect("shrinks"), table.with_effect("widens")
     if not shrinking and not widening:
-        return f"Nothing measured here clearly explains {_it(asked)}.", table.advice
+        return f"Nothing measured here clearly explains {_the_gap(asked)}.", table.advice
     if not shrinking:
-        return _widened(table, widening)
+        return _widening_only(table, widening)
     if not table.has_gaps_without:
         return _by_influence(table, shrinking)
-    enders = [effect for effect in shrinking if _ends_it(effect, asked)]
+    sufficient = [effect for effect in shrinking if _is_sufficient(effect, asked)]
     first = standing_out(shrinking, table.effects)
-    if enders and (first in enders or first is None):
-        return _accounted_for(table, enders, shrinking)
+    if sufficient and (first in sufficient or first is None):
+        return _accounted_for(table, sufficient, shrinking)
     if first is not None:
-        return _first(table, first, [effect for effect in shrinking if effect is not first])
-    return _several(table, shrinking)
+        return _largest_effect(table, first, [effect for effect in shrinking if effect is not first])
+    return _several_effects(table, shrinking)
 
 
 def standing_out(clear: Sequence[Effect], effects: Sequence[Effect]) -> Effect | None:
@@ -292,43 +296,43 @@ def _nothing_to_explain(asked: AskedComparison) -> tuple[str, str]:
         return _verdict_sentence(asked), f"To see why, ask why {second} is above {first}."
     return (
         _verdict_sentence(asked, ", so there may be nothing to explain"),
-        f"{_unclear(asked)}.",
+        f"{_unclear_range(asked)}.",
     )
 
 
-def _ends_it(effect: Effect, asked: AskedComparison) -> bool:
-    """Whether nothing clear remains of the gap, and most of it is estimated to go."""
+def _is_sufficient(effect: Effect, asked: AskedComparison) -> bool:
+    """Whether nothing clear remains of the gap without its rows, and most of it is estimated to go."""
     if effect.without is None:
         return False
-    if effect.middle is None:  # of a ratio, whose shares are not told
+    if effect.middle is None:  # for a ratio, which has no shares
         return effect.without[1] < asked.constant
     is_sure = effect.share is not None and effect.share[0] >= _SURELY
     return is_sure and effect.without[0] <= asked.constant and effect.middle >= _ALL
 
 
-def _accounted_for(table: Explained, enders: list[Effect], shrinking: list[Effect]) -> tuple[str, str]:
-    asked, first = table.asked, enders[0]
+def _accounted_for(table: Explained, sufficient: list[Effect], shrinking: list[Effect]) -> tuple[str, str]:
+    asked, first = table.asked, sufficient[0]
     assert first.without is not None
     after = "would be below" if first.without[1] < asked.constant else "is no longer clearly above"
     after = f"{{}} {after} {{}}" if asked.is_gap else f"it {after} {{constant}}"
     groups = asked.groups if asked.is_gap else ()
-    if len(enders) == 1:
+    if len(sufficient) == 1:
         headline = _headline(
-            f"{_rows(first)} account for {_it(asked)}: without them {after}.",
+            f"{_rows(first.name)} account for {_the_gap(asked)}: without them {after}.",
             first.name,
             *groups,
             constant=asked.unit.given(asked.constant),
         )
     else:
-        count = _number(len(enders)).lower()
+        count = _count_word(len(sufficient))
         headline = _with_names(
-            f"Each of {count} kinds of rows accounts for {_it(asked)} alone: {{}}.",
-            [effect.name for effect in enders],
+            f"Each of {count} kinds of rows accounts for {_the_gap(asked)} alone: {{}}.",
+            [effect.name for effect in sufficient],
         )
-    rest = _without(table, first)
+    rest = _gap_without(table, first)
     rest = f"between {rest.replace(' to ', ' and ', 1)}" if " to " in rest else rest
-    support = f"Without {these_rows(first)}, {_it(asked)} falls from {_gap(table)} to {rest}."
-    others = [effect.name for effect in shrinking if effect not in enders]
+    support = f"Without {these_rows(first)}, {_the_gap(asked)} falls from {_gap_size(table)} to {rest}."
+    others = [effect.name for effect in shrinking if effect not in sufficient]
     also = (
         f"Leaving out {_short_names(others, 'or')} instead shrinks it too."
         if others
@@ -337,15 +341,15 @@ def _accounted_for(table: Explained, enders: list[Effect], shrinking: list[Effec
     return capitalised(headline), f"{support} {also}".rstrip()
 
 
-def _first(table: Explained, first: Effect, others: list[Effect]) -> tuple[str, str]:
+def _largest_effect(table: Explained, first: Effect, others: list[Effect]) -> tuple[str, str]:
     asked, is_most = table.asked, first.share is not None and first.share[0] >= _MOSTLY
-    begin = f"Mostly {uncapitalised(_rows(first))}" if is_most else f"{_rows(first)} stand out"
+    begin = f"Mostly {uncapitalised(_rows(first.name))}" if is_most else f"{_rows(first.name)} stand out"
     headline = _headline(
         f"{begin}: without them the {{measured}} of {{gap}} falls to {{without}}.",
         first.name,
         measured=asked.measured,
-        gap=_gap(table),
-        without=_without(table, first),
+        gap=_gap_size(table),
+        without=_gap_without(table, first),
     )
     whole = f"what exceeds {asked.unit.given(asked.constant)}" if asked.constant else "it"
     removed = f"That removes {share_text(first.share)} of {whole}. " if first.share is not None else ""
@@ -358,16 +362,16 @@ def _first(table: Explained, first: Effect, others: list[Effect]) -> tuple[str, 
     return capitalised(headline), f"{removed}{also}".rstrip()
 
 
-def _several(table: Explained, shrinking: list[Effect]) -> tuple[str, str]:
+def _several_effects(table: Explained, shrinking: list[Effect]) -> tuple[str, str]:
     asked, largest = table.asked, shrinking[0]
     if len(shrinking) == 1:
-        rows = uncapitalised(_rows(largest))
+        rows = uncapitalised(_rows(largest.name))
         headline = _headline(
-            f"Without {rows}, {{it}} is clearly smaller: {{without}} instead of {{gap}}.",
+            f"Without {rows}, {{the_gap}} is clearly smaller: {{without}} instead of {{gap}}.",
             largest.name,
-            it=_it(asked),
-            gap=_gap(table),
-            without=_without(table, largest),
+            the_gap=_the_gap(asked),
+            gap=_gap_size(table),
+            without=_gap_without(table, largest),
         )
         return headline, "Other conditions may matter as much."
     shares = [effect.share for effect in shrinking if effect.share is not None]
@@ -381,12 +385,12 @@ def _several(table: Explained, shrinking: list[Effect]) -> tuple[str, str]:
 
 
 def _remaining(shares: Sequence[Interval], asked: AskedComparison) -> str:
-    """How much of the gap stays whichever condition is left out, if that is most of it."""
+    """The part of the gap that remains whichever condition is left out, if that is most of it."""
     remaining = 1.0 - max((high for _, high in shares), default=math.inf)
     if remaining < _MOST or asked.constant != 0.0:  # then the share is of what exceeds the constant
         return ALONE
     percent = math.floor(100 * remaining)
-    return f"At least {percent}% of {_it(asked)} remains each time."
+    return f"At least {percent}% of {_the_gap(asked)} remains each time."
 
 
 def _open_order(table: Explained, clear: int) -> str:
@@ -397,17 +401,19 @@ def _open_order(table: Explained, clear: int) -> str:
     first = sum(may_be_first)
     if not 1 < first <= min(3, clear) or not all(may_be_first[:first]):
         return "Which condition matters most is not certain."
-    which = _number(first).lower() if first == clear else f"first {_number(first).lower()}"
+    which = _count_word(first) if first == clear else f"first {_count_word(first)}"
     return f"Which of the {which} matters {'more' if first == 2 else 'most'} is not certain."
 
 
 def _leaving_out_any(asked: AskedComparison, names: Sequence[str], by: str = "") -> str:
-    which, count = "either" if len(names) == 2 else "any one", _number(len(names)).lower()
-    return _with_names(f"Leaving out {which} of {count} kinds of rows shrinks {_it(asked)}{by}: {{}}.", names)
+    which, count = "either" if len(names) == 2 else "any one", _count_word(len(names))
+    return _with_names(
+        f"Leaving out {which} of {count} kinds of rows shrinks {_the_gap(asked)}{by}: {{}}.", names
+    )
 
 
 def _by_influence(table: Explained, shrinking: list[Effect]) -> tuple[str, str]:
-    """Only influences were released: what shrinks the gap is known, and not by how much."""
+    """Only influences were released, so the effect of a condition is known but not its size."""
     asked, names = table.asked, [effect.name for effect in shrinking]
     first = standing_out(shrinking, table.effects)
     unmeasured = "How far it falls was not measured."
@@ -416,7 +422,9 @@ def _by_influence(table: Explained, shrinking: list[Effect]) -> tuple[str, str]:
         others = [effect.name for effect in shrinking if effect is not best]
         claim = "have the largest influence" if first is not None else "have a clear effect"
         headline = _headline(
-            f"{_rows(best)} {claim}: without them {{it}} is smaller.", best.name, it=_it(asked)
+            f"{_rows(best.name)} {claim}: without them {{the_gap}} is smaller.",
+            best.name,
+            the_gap=_the_gap(asked),
         )
         also = f"Leaving out {_short_names(others, 'or')} shrinks it too." if others else _nothing_else(table)
         return capitalised(headline), f"{unmeasured} {also}".rstrip() if first is not None else unmeasured
@@ -424,50 +432,53 @@ def _by_influence(table: Explained, shrinking: list[Effect]) -> tuple[str, str]:
     return headline, f"Which condition matters most is not certain. {unmeasured}"
 
 
-def _widened(table: Explained, widening: list[Effect]) -> tuple[str, str]:
+def _widening_only(table: Explained, widening: list[Effect]) -> tuple[str, str]:
     asked, first = table.asked, widening[-1]
-    template = f"Without {uncapitalised(_rows(first))}, {{it}} would be larger, not smaller{{change}}."
+    template = (
+        f"Without {uncapitalised(_rows(first.name))}, {{the_gap}} would be larger, not smaller{{change}}."
+    )
     change = ""
     if first.without is not None and table.gap is not None:
-        change = f": {_without(table, first)} instead of {_gap(table)}"
-    headline = _headline(template, first.name, it=_it(asked), change=change)
+        change = f": {_gap_without(table, first)} instead of {_gap_size(table)}"
+    headline = _headline(template, first.name, the_gap=_the_gap(asked), change=change)
     others = [effect.name for effect in widening if effect is not first]
     also = f" The same is true without {_short_names(others)}." if others else ""
     return headline, f"Nothing measured here clearly shrinks it.{also}"
 
 
 def _nothing_else(table: Explained) -> str:
-    """Said of the other conditions in the table; empty where there are none."""
+    """A sentence about the other conditions in the table; empty if there are none."""
     return "Nothing else in the table clearly shrinks it." if len(table.effects) > 1 else ""
 
 
-def _it(asked: AskedComparison) -> str:
+def _the_gap(asked: AskedComparison) -> str:
+    """The question's number within a sentence: the gap, the ratio, the share or the value."""
     return f"the {asked.measured}"
 
 
-def _rows(effect: Effect) -> str:
-    """The subject of a headline, with a gap for the condition: "Rows with {}"."""
-    # A condition of the analyst's own is "rows where …" already.
-    return "{}" if effect.name.startswith("rows ") else "Rows with {}"
+def _rows(condition: str) -> str:
+    """The subject of a headline, with a place for the condition: "Rows with {}"."""
+    # An analyst's own condition begins with "rows where" already.
+    return "{}" if condition.startswith("rows ") else "Rows with {}"
 
 
 def these_rows(effect: Effect) -> str:
     """The rows of a condition, within a sentence."""
-    return uncapitalised(_rows(effect)).format(shortened(effect.name, MOST_NAME_WORDS))
+    return uncapitalised(_rows(effect.name)).format(shortened(effect.name, MOST_NAME_WORDS))
 
 
-def _gap(table: Explained) -> str:
+def _gap_size(table: Explained) -> str:
     assert table.gap is not None
-    return _sized(table.asked, table.gap)
+    return _size_text(table.asked, table.gap)
 
 
-def _without(table: Explained, effect: Effect) -> str:
+def _gap_without(table: Explained, effect: Effect) -> str:
     assert effect.without is not None
     return table.asked.unit.span(*effect.without, table.asked.constant)
 
 
 def share_text(share: Interval) -> str:
-    """A share of the gap as whole percent; beyond nothing and everything there is no meaning.
+    """A share of the gap in whole percent. More than 100% has no meaning.
 
     >>> share_text((0.412, 0.533)), share_text((0.21, 2.4)), share_text((0.081, 0.0841))
     ('41–53%', 'at least 21%', '8%')
@@ -484,7 +495,7 @@ def share_text(share: Interval) -> str:
 
 
 def _common_fraction(shares: Sequence[Interval]) -> str:
-    """One fraction of the gap that fits all conditions; empty where none does.
+    """One fraction of the gap that fits all conditions; empty if none does.
 
     >>> _common_fraction([(0.08, 0.1), (0.09, 0.11)]), _common_fraction([(0.032, 0.049), (0.09, 0.109)])
     ('a tenth', '')
@@ -495,7 +506,7 @@ def _common_fraction(shares: Sequence[Interval]) -> str:
     return word if high < _SIMILAR * low and 0.87 < fraction / middle < 1.15 else ""
 
 
-def _number(count: int) -> str:
+def _count_word(count: int) -> str:
     return _NUMBERS[count] if count < len(_NUMBERS) else f"{count:,}"
 
 
@@ -541,9 +552,9 @@ def answer_finding(
 ) -> Finding:
     """Which groups are highest and lowest, as far as their intervals tell them apart.
 
-    `value` is what is measured, `unknown` how many groups have no known value, `unit` that of the margins.
+    `value` is what is measured, `unknown` the number of groups without a known value, `unit` that of margins.
     """
-    headline = _answered(clean(value), groups, unknown, "Of the groups shown, " if hides_groups else "")
+    headline = _group_headline(clean(value), groups, unknown, "Of the groups shown, " if hides_groups else "")
     support = [accuracy] if (accuracy := _accuracy(groups, unit)) else []
     if groups and unknown:
         support.append(f"{counted(unknown, 'group')} may be empty, so {_BLANK[unknown == 1]}.")
@@ -551,7 +562,7 @@ def answer_finding(
 
 
 def _accuracy(groups: Sequence[AnsweredGroup], unit: Unit) -> str:
-    """How far off the values may be; a group that is much less certain than most is named."""
+    """The margin of the values. Names a group that is much less certain than most."""
     ordered = sorted(groups, key=lambda group: group.margin)
     if len(ordered) < 2 or not math.isfinite(usual := ordered[len(ordered) // 2].margin):
         return ""
@@ -568,7 +579,7 @@ def _accuracy(groups: Sequence[AnsweredGroup], unit: Unit) -> str:
 _BLANK = {True: "its value is left blank", False: "their values are left blank"}
 
 
-def _answered(value: str, groups: Sequence[AnsweredGroup], unknown: int, among: str) -> str:
+def _group_headline(value: str, groups: Sequence[AnsweredGroup], unknown: int, among: str) -> str:
     if not groups:
         return "Every group may be empty, so no value is known." if unknown else "No group is shown."
     if len(groups) == 1:
@@ -592,7 +603,7 @@ def _answered(value: str, groups: Sequence[AnsweredGroup], unknown: int, among: 
 
 
 def _in_sentence(value: str) -> str:
-    """What is measured, within a sentence, with an article; a name that the query gave stays as it is.
+    """The name of the values within a sentence, with an article. A name from the query stays as it is.
 
     >>> _in_sentence("Average income, capped at 200,000"), _in_sentence("rate")
     ('the average income (capped at 200,000)', 'rate')
@@ -603,7 +614,7 @@ def _in_sentence(value: str) -> str:
 
 
 def _at_start(value: str) -> str:
-    """The same at the start of a sentence; a name that the query gave keeps its spelling."""
+    """The name of the values at the start of a sentence. A name from the query keeps its spelling."""
     return capitalised(value) if value.startswith("the ") else value
 
 
@@ -647,19 +658,18 @@ def story_finding(
     caveat: str = "",
     notes: Sequence[str] = (),
 ) -> Finding:
-    """What a gap comes from step by step, and what remains."""
+    """The conditions behind a gap, step by step, and the gap that remains."""
     caveat = caveat or ASSOCIATION
     if asked.verdict is not Verdict.REAL:
         headline, support = _nothing_to_explain(asked)
         return Finding(headline, support, caveat, tuple(notes))
-    whole = _sized(asked, gap)
+    whole = _size_text(asked, gap)
     if not steps:
-        headline = f"Nothing measured here clearly explains {_it(asked)}."
+        headline = f"Nothing measured here clearly explains {_the_gap(asked)}."
         return Finding(headline, advice, caveat, tuple(notes))
     first, *others = steps
     headline = _headline(
-        f"{'{}' if first.name.startswith('rows ') else 'Rows with {}'} come first: without them the "
-        "{measured} of {whole} would be {rest}.",
+        f"{_rows(first.name)} come first: without them the {{measured}} of {{whole}} would be {{rest}}.",
         first.name,
         measured=asked.measured,
         whole=whole,
@@ -671,7 +681,7 @@ def story_finding(
         names = (shortened(step.name, MOST_NAME_WORDS) for step in others)
         sentences.append(f"Next, within them: {', then '.join(names)}.")
     elif ends_in_noise:
-        sentences.append("Nothing else clearly shrinks it.")
+        sentences.append(NOTHING_ELSE)
     return Finding(headline, " ".join(sentences), caveat, tuple(notes))
 
 
@@ -679,5 +689,5 @@ def _among_them(asked: AskedComparison, inside: Interval, gap: float) -> str:
     """The gap among the rows of a step, unless it is unclear by more than the whole gap."""
     low, high = inside
     if low <= asked.constant <= high and high - low > abs(gap - asked.constant):
-        return f"Among them {_it(asked)} is too noisy to tell."
+        return f"Among them {_the_gap(asked)} is too noisy to tell."
     return f"Among them it is {asked.unit.span(*inside, asked.constant)}."

@@ -274,7 +274,7 @@ def clean(text: str) -> str:
 
 @dataclass(frozen=True)
 class Figures:
-    """How the values of one column are written: with the same decimals, so that they line up.
+    """Writes the values of one column with the same decimals, so that they line up.
 
     >>> shares = Figures.of([(0.441, 0.452), (0.1, 0.3), (0.0521, 0.0602)], percent=True)
     >>> shares.value(0.44605), shares.interval(0.441, 0.452), shares.value(0.2)
@@ -297,7 +297,7 @@ class Figures:
         if not widths:
             return None
         width = widths[len(widths) // 2] * (100 if percent else 1)
-        # A person reads percent to one decimal; more only where intervals are that narrow.
+        # A person reads percent to one decimal; more only if intervals are that narrow.
         if percent:
             return cls(max(0, min(_decimals(width), max(1, _decimals(width, digits=1)))), True)
         return cls(_decimals(width))
@@ -379,7 +379,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def more(count: int, noun: str) -> str:
-    """How many rows are not shown, such as … and 480 more groups; empty if all are shown."""
+    """The number of hidden rows, such as … and 480 more groups; empty if all are shown."""
     return f"… and {counted(count, f'more {noun}')}" if count > 0 else ""
 
 

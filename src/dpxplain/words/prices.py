@@ -1,4 +1,4 @@
-"""Prices, also in words: what a request costs, what would be left, and how precise its result will be."""
+"""Prices in words: the cost of a request, the budget left, and the expected precision of the result."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Price:
 
 
 def cost(total: float, spends: Sequence[Spend], free: bool = False) -> str:
-    """What a result cost, and which mechanisms share it."""
+    """The cost of a result, with the share of each mechanism."""
     parts = " + ".join(f"{spend} {spend.rho:.4g}" for spend in spends)
     split = f" = {parts}" if len(spends) > 1 else f" for {spends[0]}" if spends else ""
     if free:
@@ -143,7 +143,7 @@ class ExpectedAnswer(Protocol):
 
 
 def expected_margin(preview: ExpectedAnswer, name: str = "") -> str:
-    """How far off each group's value may be."""
+    """The expected margin of each group's value, as a sentence."""
     begin = f"{clean(name)}: expected" if name else "Expected"
     sure = f"({level(preview.confidence)} interval)"
     if preview.margin is not None:
@@ -155,14 +155,14 @@ def expected_margin(preview: ExpectedAnswer, name: str = "") -> str:
 
 
 def expected_count(margin: float, confidence: float) -> str:
-    """How far off each count of rows may be."""
+    """The expected margin of each count of rows, as a sentence."""
     return f"Expected ±{number(margin)} rows per count ({level(confidence)} interval)."
 
 
 def expected_effects(
     measured: str, unit: Unit, *, gap: float | None, relative: float | None, influence: float
 ) -> str:
-    """How precise the effects of an explanation will be, by the figure that the table will show."""
+    """The expected precision of an explanation's effects, in the figure that the table will show."""
     if gap is not None:
         accuracy = f"±{unit.about(gap, gap)}"
         return f"Each {measured} without a condition's rows will be accurate to about {accuracy}."
@@ -223,7 +223,7 @@ def discovered_delta(spent: float, total: float) -> str:
 
 
 def threshold(least: int, delta: float) -> str:
-    """How many units a value needs to be discovered."""
+    """The number of units that a value needs to be discovered, as sentences."""
     return (
         f"A value is found if its noisy number of units exceeds {least:,}. The chance to find a value "
         f"that only one unit has is below δ = {delta:.3g}. This δ is spent in addition to ρ."
@@ -236,7 +236,7 @@ QUALITY_USE = "Every answer now says how much of the data was capped or left out
 
 
 def quality_limits(schema: Schema) -> tuple[str, ...]:
-    """What the measured shares do not tell, as sentences."""
+    """The limits of the measured shares, as sentences."""
     shares = (
         "The shares are percentages of all rows, not of one group. They do not say how far values lie beyond "
         "the bounds, nor how much capping changed a sum or an average."

@@ -135,10 +135,10 @@ def aggregate_words(aggregate: Aggregate, schema: Schema) -> str:
     if aggregate.kind == "persons":
         return f"Number of different {clean(schema.privacy.unit)}s"
     if aggregate.column is None:
-        return f"Number of rows{_cut(schema)}"
+        return f"Number of rows{_row_limit(schema)}"
     name = column_words(aggregate.column, schema)
     if aggregate.kind == "count":
-        return f"Number of rows with {name}{_cut(schema)}"
+        return f"Number of rows with {name}{_row_limit(schema)}"
     if is_share(aggregate, schema):
         return _share_words(aggregate.column, schema)
     if aggregate.kind == "sum" and _is_zero_one(aggregate.column, schema):
@@ -151,8 +151,8 @@ def aggregate_words(aggregate: Aggregate, schema: Schema) -> str:
     return f"{short} {uncapitalised(name)}{capped(aggregate, schema)}"
 
 
-def _cut(schema: Schema) -> str:
-    """How many rows of each privacy unit count, as part of a name; empty where every row does."""
+def _row_limit(schema: Schema) -> str:
+    """The limit of rows per privacy unit, as part of a name; empty if every row counts."""
     privacy = schema.privacy
     return "" if privacy.unit == "row" else f" (at most {privacy.max_rows:,} per {clean(privacy.unit)})"
 
@@ -184,7 +184,7 @@ def capped(aggregate: Aggregate, schema: Schema) -> str:
 
 
 def is_share(aggregate: Aggregate, schema: Schema) -> bool:
-    """Whether it averages a column with bounds 0 and 1 and either step 1 or a label that begins "share"."""
+    """Whether the aggregate averages a column with bounds 0 and 1, and step 1 or a label "share …"."""
     if aggregate.kind != "avg" or aggregate.column is None:
         return False
     column = schema.column(aggregate.column)
@@ -199,7 +199,7 @@ def _is_zero_one(name: str, schema: Schema) -> bool:
 
 
 def in_percent(aggregate: Aggregate, schema: Schema) -> bool:
-    """Whether its values are shares, written in percent: by `is_share`, or because of `unit = "share"`."""
+    """Whether the values are written in percent: by `is_share`, or because of `unit = "share"`."""
     if is_share(aggregate, schema):
         return True
     name = aggregate.column if aggregate.kind in ("avg", "quantile") else None
@@ -314,17 +314,17 @@ def condition_label(predicate: AnyPredicate, schema: Schema) -> str:
     """
     if isinstance(predicate, FilterPredicate):
         return clean(predicate.label)
-    return clean(" and ".join(_line(condition, schema) for condition in predicate.conditions))
+    return clean(" and ".join(_table_text(condition, schema) for condition in predicate.conditions))
 
 
 def condition_phrase(predicate: AnyPredicate, schema: Schema) -> str:
     """The condition within a sentence, as a noun."""
     if isinstance(predicate, FilterPredicate):
         return clean(f"rows where {condition_words(predicate.condition, schema)}")
-    return clean(" and ".join(_noun(condition, schema) for condition in predicate.conditions))
+    return clean(" and ".join(_sentence_text(condition, schema) for condition in predicate.conditions))
 
 
-def _line(condition: Condition, schema: Schema) -> str:
+def _table_text(condition: Condition, schema: Schema) -> str:
     column = schema.column(condition.column)
     name = column.label or condition.column
     if isinstance(condition.value, Bin):
@@ -332,7 +332,7 @@ def _line(condition: Condition, schema: Schema) -> str:
     return f"{name} = {column.text(condition.value)}"
 
 
-def _noun(condition: Condition, schema: Schema) -> str:
+def _sentence_text(condition: Condition, schema: Schema) -> str:
     column, value = schema.column(condition.column), condition.value
     name = uncapitalised(column.label) if column.label else condition.column.replace("_", " ")
     meaning = column.value_label(value)
@@ -502,7 +502,7 @@ def folded_note(names: Sequence[str], shares: Sequence[Interval]) -> str:
 
 
 def short_effects(measured: str, verdict: Verdict) -> tuple[str, str]:
-    """What leaving rows out does if influence is above zero, and if it is below."""
+    """The effects of leaving rows out: for an influence above zero, and for one below."""
     if measured == "gap" and verdict is Verdict.REAL:
         return "shrinks the gap", "widens the gap"
     return f"lowers the {measured}", f"raises the {measured}"
@@ -514,7 +514,7 @@ def relative_text(influence: Interval, relative: Interval | None) -> str:
 
 
 def influence_note(kind: str, measured: str, *, is_relative: bool) -> str:
-    """What influence means, for tables that show it."""
+    """The meaning of influence, for tables that show it."""
     scaled = "scaled down when few rows would remain"
     if is_relative:
         return (
@@ -526,7 +526,7 @@ def influence_note(kind: str, measured: str, *, is_relative: bool) -> str:
 
 
 def promise(confidence: float, family_size: int, *, together: bool) -> str:
-    """What the intervals of a table promise."""
+    """The promise of a table's intervals."""
     intervals = f"All {family_size:,} intervals hold together" if together else "Each interval holds"
     return f"{intervals} with {level(confidence)} confidence. Intervals cover privacy noise only."
 
@@ -541,7 +541,7 @@ def mechanism_note(mechanism: str, reason: str, lower_share: float | None) -> st
 
 # -- Advice ------------------------------------------------------------------------------------------------
 #
-# What would help where the order or the effects are not clear.
+# What to try if the order or the effects are not clear.
 
 _MOST_TIMES = 1_000.0  # times the budget spent; beyond that no price is named
 _MANY_VALUES = 20  # of a column: with so many, noise alone can fill a table with them
@@ -589,7 +589,7 @@ class Circumstances:
     """The facts that `advice` needs: the budget spent and left, and what the table was chosen from."""
 
     spent: float
-    remaining: float | None  # None where it is not known
+    remaining: float | None  # None if it is not known
     conditions: int  # in the family
     columns: tuple[str, ...]  # the first column of each row's condition
     values: dict[str, int]  # how many values each column declares
@@ -597,7 +597,7 @@ class Circumstances:
 
 
 def advice(intervals: Sequence[Interval], known: Circumstances) -> str:
-    """What would help where nothing is clear: at most two sentences, and no price above what is left."""
+    """What to try if nothing is clear: at most two sentences, and no price above the remaining budget."""
     crowd = max(set(known.columns), key=known.columns.count, default="")
     crowded = known.columns.count(crowd) * 2 > len(known.columns)
     if crowded and len(known.values) > 1 and known.values.get(crowd, 0) >= _MANY_VALUES:
