@@ -18,7 +18,7 @@ import duckdb
 from duckdb import DuckDBPyConnection as Connection
 from duckdb import DuckDBPyRelation as Relation
 
-from dpxplain.engines.dialect import WORDS, Dialect, Kind
+from dpxplain.engines.dialect import KIND_WORDS, Dialect, Kind
 from dpxplain.engines.source_kinds import SourceFiles, is_path, source_files
 from dpxplain.engines.source_state import quiet
 from dpxplain.errors import SourceError
@@ -352,7 +352,7 @@ def words_of(type_name: str) -> str:
     kind = kind_of(type_name)
     if type_name.endswith("]"):
         return "lists"
-    return f"values of type {type_name.partition('(')[0].lower()}" if kind == "other" else WORDS[kind]
+    return f"values of type {type_name.partition('(')[0].lower()}" if kind == "other" else KIND_WORDS[kind]
 
 
 # -- Sources -----------------------------------------------------------------------------------------------

@@ -395,7 +395,7 @@ def value_counts(encoding: Encoding, column: str, longest: int, fetch: Fetch) ->
     if privacy.unit != "row":
         unit = encoding.unit()
         selected = f"SELECT DISTINCT {unit} AS person, {text} AS value FROM {encoding.source}"
-        pairs = f"{selected} WHERE {d.known_text(unit)} AND {fits}"
+        pairs = f"{selected} WHERE {d.is_unit(unit)} AND {fits}"
         hashed = d.md5("person || ',' || value")
         place = f"row_number() OVER (PARTITION BY person ORDER BY {hashed}, value) AS place"
         placed = f"SELECT value, {place} FROM ({pairs}) AS pairs"
@@ -442,6 +442,6 @@ def _units(encoding: Encoding, sizes: tuple[int, ...]) -> str:
     # Not count_if, which is NULL where there is no row at all.
     counts = ", ".join(f"count(CASE WHEN {condition} THEN 1 END)" for condition in bins)
     unit = encoding.unit()
-    is_known_unit = encoding.dialect.known_text(unit)
-    rows = f"SELECT count(*) AS n FROM {encoding.source} WHERE {is_known_unit} GROUP BY {unit}"
+    is_unit = encoding.dialect.is_unit(unit)
+    rows = f"SELECT count(*) AS n FROM {encoding.source} WHERE {is_unit} GROUP BY {unit}"
     return f"SELECT {counts} FROM ({rows}) AS sizes"
