@@ -28,6 +28,7 @@ from dpxplain.engines.source_state import LiveTable, quiet
 from dpxplain.engines.statements import (
     CHARGED,
     TIME_LIMIT,
+    Fetch,
     all_rows,
     check_units,
     fit_counts,
@@ -154,8 +155,8 @@ class PostgresDialect(Dialect):
         return f"(CASE {key} {steps} END)" if steps else "NULL::int"
 
     def is_among(self, text: str, values: Sequence[str], parameters: Parameters) -> str:
-        listed = [self._literal(value, parameters) for value in values if _storable(value) is not None]
-        return f"{text} IN ({', '.join(listed)})" if listed else "FALSE"
+        literals = [self._literal(value, parameters) for value in values if _storable(value) is not None]
+        return f"{text} IN ({', '.join(literals)})" if literals else "FALSE"
 
     def _literal(self, value: Any, parameters: Parameters) -> str:
         if isinstance(value, int):
@@ -543,26 +544,23 @@ class PostgresEngine:
         return Confidential(self._measured(lambda run: self._scan(run, query, subsets), rehearsed))
 
     def fit(self, asked: FitQuestion, *, rehearsed: bool = False) -> Confidential[FitCounts]:
-        self.open()
-        return Confidential(
-            self._measured(
-                lambda run: fit_counts(self._encoding(), asked, lambda sql, values: run(sql, values)[1]),
-                rehearsed,
-            )
-        )
+        return self._counted(lambda encoding, fetch: fit_counts(encoding, asked, fetch), rehearsed)
 
     def value_counts(
         self, column: str, longest: int, *, rehearsed: bool = False
     ) -> Confidential[ValueCounts]:
-        self.open()
-        return Confidential(
-            self._measured(
-                lambda run: value_counts(
-                    self._encoding(), column, longest, lambda sql, values: run(sql, values)[1]
-                ),
-                rehearsed,
-            )
+        return self._counted(
+            lambda encoding, fetch: value_counts(encoding, column, longest, fetch), rehearsed
         )
+
+    def _counted(self, count: Callable[[Encoding, Fetch], T], rehearsed: bool) -> Confidential[T]:
+        """Counts in the table itself, because in encoded rows a clamped value looks like one at its bound."""
+        self.open()
+
+        def work(run: Run) -> T:
+            return count(self._encoding(), lambda sql, values: run(sql, values)[1])
+
+        return Confidential(self._measured(work, rehearsed))
 
     def figures(self) -> SourceFigures:
         """Exact figures of how the rows fit the declarations: for the curator, NOT private."""

@@ -35,6 +35,7 @@ from dpxplain.engines.spark_dialect import SparkDialect, kind_of
 from dpxplain.engines.statements import (
     CHARGED,
     TIME_LIMIT,
+    Fetch,
     all_rows,
     check_units,
     fit_counts,
@@ -81,14 +82,10 @@ class SparkSource:
 
     session: Any
     view: str
-    names: Mapping[str, str]
     kinds: Mapping[str, Kind]
-    padded: frozenset[str]
+    dialect: SparkDialect
     fields: tuple[Any, ...]  # from the catalog: names, types, and whether they may be NULL
     _release: Callable[[], None]
-
-    def dialect(self) -> SparkDialect:
-        return SparkDialect(self.names, self.padded)
 
     @contextmanager
     def tagged(self, tag: str) -> Iterator[None]:
@@ -119,12 +116,12 @@ class SparkSource:
     def close(self) -> None:
         """Drops the view, and ends the session if it was started here."""
 
-        def take_back() -> None:
+        def drop() -> None:
             self.session.catalog.dropTempView(self.view)
             self._release()
 
         with suppress(SourceError):  # the session may be gone already
-            quietly(take_back, SourceError("Spark could not close the source."))
+            quietly(drop, SourceError("Spark could not close the source."))
 
 
 def place_of(source: object, table: str) -> str:
@@ -144,8 +141,8 @@ def open_all(
             opened.append(_beside(source, opened[0].session, other, name))
         return tuple(opened)
     except BaseException:
-        for first in reversed(opened):
-            first.close()
+        for spark_source in reversed(opened):
+            spark_source.close()
         raise
 
 
@@ -294,11 +291,12 @@ def _as_view(frame: Any, release: Callable[[], None] = lambda: None) -> SparkSou
     )
     kinds = {field.name: kind_of(field.dataType.simpleString()) for field in fields if field.name in names}
     padded = frozenset(
-        field.name
+        names[field.name]
         for field in fields
-        if str((field.metadata or {}).get(_CHAR, field.dataType.simpleString())).startswith("char(")
+        if field.name in names
+        and str((field.metadata or {}).get(_CHAR, field.dataType.simpleString())).startswith("char(")
     )
-    return SparkSource(session, view, names, kinds, padded & names.keys(), tuple(fields), release)
+    return SparkSource(session, view, kinds, SparkDialect(names, padded), tuple(fields), release)
 
 
 def quietly(call: Callable[[], T], replacement: SourceError) -> T:
@@ -423,7 +421,7 @@ class SparkEngine:
         """
         self.open()
         for part, opened in zip(self._checked.values(), self._opened, strict=True):
-            quote = opened.dialect().quote
+            quote = opened.dialect.quote
             names = ", ".join(quote(name) for name in read_columns(part) if name in opened.kinds)
             self._measured(partial(self._run, f"SELECT {names} FROM {opened.view}", [], True))
 
@@ -432,17 +430,20 @@ class SparkEngine:
         return Confidential(self._measured(lambda: self._scan(query, subsets, rehearsed)))
 
     def fit(self, asked: FitQuestion, *, rehearsed: bool = False) -> Confidential[FitCounts]:
-        """Reads the source again: in encoded rows, a clamped value looks like one at its bound."""
-        self.open()
-        encoding, fetch = self._encodings(Parameters())[0], partial(self._fetched, rehearsed=rehearsed)
-        return Confidential(self._measured(lambda: fit_counts(encoding, asked, fetch)))
+        return self._counted(lambda encoding, fetch: fit_counts(encoding, asked, fetch), rehearsed)
 
     def value_counts(
         self, column: str, longest: int, *, rehearsed: bool = False
     ) -> Confidential[ValueCounts]:
+        return self._counted(
+            lambda encoding, fetch: value_counts(encoding, column, longest, fetch), rehearsed
+        )
+
+    def _counted(self, count: Callable[[Encoding, Fetch], T], rehearsed: bool) -> Confidential[T]:
+        """Counts in the source, because in encoded rows a clamped value looks like one at its bound."""
         self.open()
         encoding, fetch = self._encodings(Parameters())[0], partial(self._fetched, rehearsed=rehearsed)
-        return Confidential(self._measured(lambda: value_counts(encoding, column, longest, fetch)))
+        return Confidential(self._measured(lambda: count(encoding, fetch)))
 
     def figures(self) -> SourceFigures:
         """Exact figures of how the rows fit the declarations: for the curator, NOT private."""
@@ -457,13 +458,9 @@ class SparkEngine:
     # -- One pass ------------------------------------------------------------------------------------------
 
     def _scan(self, query: Query, subsets: Subsets, rehearsed: bool) -> AnyGrouped:
-        parts = [
-            part
-            for several in statement_parts(subsets)
-            for part in (
-                [several] if suits_row_cells(query, self.schema, several) else _groupable(query, several)
-            )
-        ]
+        parts: list[Subsets] = []
+        for part in statement_parts(subsets):
+            parts += [part] if suits_row_cells(query, self.schema, part) else _groupable(query, part)
         return joined([self._cells(query, part, rehearsed) for part in parts], [len(part) for part in parts])
 
     def _cells(self, query: Query, subsets: Subsets, rehearsed: bool) -> Grouped:
@@ -479,7 +476,7 @@ class SparkEngine:
 
     def _encodings(self, parameters: Parameters) -> list[Encoding]:
         tables = zip(self._parts.values(), self._opened, strict=False)  # the rest is joined elsewhere
-        return [Encoding(part, o.kinds, o.dialect(), o.view, parameters) for part, o in tables]
+        return [Encoding(part, o.kinds, o.dialect, o.view, parameters) for part, o in tables]
 
     def _run(self, sql: str, values: list[Any], rehearsed: bool = False) -> Any:
         """The result as an Arrow table: cells, never rows. Rehearsed, the statement is only analysed."""
@@ -553,12 +550,12 @@ class SparkEngine:
             '= "stream" needs neither.',
         )
 
-        def keep() -> None:
+        def store() -> None:
             with self._statement():
                 table.fill(self._frame(rows.sql, parameters.values), self.schema.table.storage == "file")
 
         try:
-            quietly(keep, failed)
+            quietly(store, failed)
         except BaseException:
             table.drop()  # drops what was stored before the failure
             raise
@@ -591,7 +588,7 @@ class _Materialised:
         self._cached.count()  # reads every row now, so that all passes use the same rows
 
     def drop(self) -> None:
-        def take_back() -> None:
+        def drop_table() -> None:
             if self._cached is None:
                 self._session.sql(f"DROP TABLE IF EXISTS {self.table}")
             else:
@@ -599,7 +596,7 @@ class _Materialised:
                 self._session.catalog.dropTempView(self.table)
 
         with suppress(SourceError):  # the session may be gone already
-            quietly(take_back, SourceError("Spark could not drop an encoded table."))
+            quietly(drop_table, SourceError("Spark could not drop an encoded table."))
 
 
 def _groupable(query: Query, subsets: Subsets) -> list[Subsets]:
