@@ -113,13 +113,10 @@ def private_sources(
     """
     sources = {name: replacements.get(name, table.source) for name, table in schema.private.items()}
     for name, other in sources.items():
-        if _is_elsewhere(source):
-            is_same = other is None or (is_spark(source) == is_spark(other) and _is_elsewhere(other))
-        else:
-            is_same = other is not None and not _is_elsewhere(other)
-        if other is None and not is_same:
+        if other is None and not _is_elsewhere(source):
             raise _missing_source(name)
-        if not is_same:
+        is_same = is_spark(source) == is_spark(other) and _is_elsewhere(source) == _is_elsewhere(other)
+        if other is not None and not is_same:
             raise SchemaError(
                 f"tables.{name}: is not in the same place as the data, so the two cannot be joined.",
                 remedy="Put both into one database, or both into files.",
@@ -413,17 +410,17 @@ def postgres_catalog(source: str) -> CatalogTable:
         )
     address, mark, table_name = source.rpartition("::")
     address, table_name = (address, table_name) if mark else (source, "")
-    failed = SourceError(
+    unreachable = SourceError(
         "The database cannot be reached.",
         remedy="Check the address, and set PGPASSWORD if it needs a password.",
     )
-    try:
+    unreadable = SourceError(
+        "The database's catalog cannot be read.",
+        remedy="Try again, or look into the database server's log.",
+    )
+    with quiet(unreachable, (psycopg.Error, UnicodeError)):
         connection = psycopg.connect(address, connect_timeout=10, options="-c statement_timeout=30000")
-    except (psycopg.Error, UnicodeError):
-        connection = None
-    if connection is None:
-        raise failed  # outside the handler, because the driver's text repeats the address
-    with closing(connection):
+    with closing(connection), quiet(unreadable, psycopg.Error):
         connection.read_only = True
         tables = connection.execute(
             "SELECT table_schema, table_name FROM information_schema.tables "

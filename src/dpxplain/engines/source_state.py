@@ -193,7 +193,9 @@ def _changed_meanwhile() -> SourceError:
 
 
 @contextmanager
-def quiet(replacement: DPXPlainError, only: type[Exception] = Exception) -> Iterator[None]:
+def quiet(
+    replacement: DPXPlainError, only: type[Exception] | tuple[type[Exception], ...] = Exception
+) -> Iterator[None]:
     """Replaces an error of a driver, whose text may quote data or secrets, with one that quotes nothing."""
     try:
         yield
