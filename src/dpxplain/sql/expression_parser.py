@@ -61,7 +61,7 @@ from dpxplain.sql.source import (
     FUNCTION_NODES,
     INTERVAL_UNITS,
     PART_FUNCTIONS,
-    WORDS,
+    REFUSED_WORDS,
     read,
     refused_part,
 )
@@ -204,7 +204,9 @@ class _Parser:
         if type(node) in FUNCTION_NODES:
             return self._call(node)
         if isinstance(node, exp.Interval):
-            raise self.scope.refuse("INTERVAL must follow a date and + or -.", WORDS["INTERVAL"][1], node)
+            raise self.scope.refuse(
+                "INTERVAL must follow a date and + or -.", REFUSED_WORDS["INTERVAL"][1], node
+            )
         subject = "An aggregate" if isinstance(node, exp.AggFunc) else "This"
         raise self.scope.refuse(f"{subject} cannot be used inside an expression.", _USAGE, node)
 

@@ -22,16 +22,17 @@ from dpxplain.sql.source import DIALECT, Source, read
 
 # -- Joins -------------------------------------------------------------------------------------------------
 
-_STAR = "A join compares a column of the data with the key of the other table"
-_KINDS = {TokenType.LEFT, TokenType.INNER, TokenType.JOIN}
-_NOT_ANSWERED = {
+_JOIN_RULE = "A join compares a column of the data with the key of the other table"
+_JOIN_WORDS = {TokenType.LEFT, TokenType.INNER, TokenType.JOIN}
+_REFUSED_JOINS = {
     TokenType.RIGHT: "RIGHT JOIN",
     TokenType.FULL: "FULL JOIN",
     TokenType.CROSS: "CROSS JOIN",
     TokenType.NATURAL: "NATURAL JOIN",
 }
-_CLAUSES = {TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT}
-_NAMES = {*DIALECT.parser_class.TABLE_ALIAS_TOKENS, TokenType.VAR, TokenType.IDENTIFIER} - _KINDS - _CLAUSES
+_AFTER_TABLES = {TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT}
+_NAMES = {*DIALECT.parser_class.TABLE_ALIAS_TOKENS, TokenType.VAR, TokenType.IDENTIFIER}
+_NAMES -= _JOIN_WORDS | _AFTER_TABLES
 
 
 def read_joins(source: Source, schema: Schema) -> tuple[Source, tuple[Joined, ...]]:
@@ -121,16 +122,16 @@ class _Reader:
     def begins_join(self) -> bool:
         if self.token is None:
             return False
-        if (kind := self.token.token_type) in _NOT_ANSWERED:
+        if (kind := self.token.token_type) in _REFUSED_JOINS:
             raise self.source.refuse(
-                f"{_NOT_ANSWERED[kind]} is not supported.",
+                f"{_REFUSED_JOINS[kind]} is not supported.",
                 "Write JOIN; with a public table, LEFT JOIN works too.",
                 self.token,
             )
         if kind is TokenType.COMMA:
             remedy = "Write JOIN table USING (key)."
             raise self.source.refuse("A list of tables is not supported.", remedy, self.token)
-        return kind in _KINDS
+        return kind in _JOIN_WORDS
 
     def take(self) -> Token:
         token = self.token
@@ -141,7 +142,7 @@ class _Reader:
     def table(self, tokens: list[Token]) -> tuple[exp.Identifier, str]:
         """The table after FROM and its alias. Keeps their tokens."""
         start = self.at
-        name, alias = self._named()
+        name, alias = self._table_and_alias()
         tokens += self.source.tokens[start : self.at]
         return name, alias
 
@@ -160,7 +161,7 @@ class _Reader:
         if not self.is_name:
             raise self.source.refuse("Expected a table here.", self._usage(), self.token or first)
         place = self.token
-        name, alias = self._named()
+        name, alias = self._table_and_alias()
         if alias.casefold() in {data_alias.casefold(), *(join.alias.casefold() for join in before)}:
             remedy = f"Rename one of them: JOIN {name.name} AS other ..."
             raise self.source.refuse(f"Two tables here are called {alias}.", remedy, place)
@@ -251,11 +252,11 @@ class _Reader:
             is_public = [bool(matching(name, [declared_key])) and q is None for q, name in sides]
         if sorted(is_public) != [False, True]:
             usage = f"Write ON {data_alias}.{own} = {alias}.{declared_key}."
-            raise self.source.refuse(f"{_STAR}.", usage, self.source.tokens[self.at - 1])
+            raise self.source.refuse(f"{_JOIN_RULE}.", usage, self.source.tokens[self.at - 1])
         (qualifier, column), (_, key) = sorted(sides, key=lambda side: is_public[sides.index(side)])
         if qualifier is not None and not matching(qualifier, [data_alias, self.schema.table.name]):
             remedy = "Join each table with the data itself."
-            raise self.source.refuse(f"{_STAR}.", remedy, self.source.tokens[self.at - 1])
+            raise self.source.refuse(f"{_JOIN_RULE}.", remedy, self.source.tokens[self.at - 1])
         self._check_key(key, declared_key, alias)
         return column
 
@@ -275,7 +276,7 @@ class _Reader:
         self.take()
         return first, self._identifier()
 
-    def _named(self) -> tuple[exp.Identifier, str]:
+    def _table_and_alias(self) -> tuple[exp.Identifier, str]:
         """A table and its alias; without an alias, its own name."""
         name = self._identifier()
         if self._is(TokenType.ALIAS):

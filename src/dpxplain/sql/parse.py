@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TypeVar
 
 from sqlglot import exp
 
@@ -47,7 +46,6 @@ from dpxplain.sql.join import inline, join_conditions, read_joins, table_scope
 from dpxplain.sql.render import expressions
 from dpxplain.sql.source import AGGREGATES, GRAMMAR, read, refused_part
 
-T = TypeVar("T")
 MOST_EXPRESSIONS = 512  # computed columns in a statement; each is encoded for every row
 
 

@@ -37,8 +37,6 @@ GRAMMAR = (
     "[WHERE conditions] [GROUP BY columns] [HAVING ...] [ORDER BY ...] [LIMIT n]."
 )
 
-_READ_ONLY = "You can only read the data. Write a SELECT with COUNT, SUM or AVG."
-
 # First words of statements that are not SELECT.
 STATEMENTS: dict[str, str] = {
     "FROM": "Put SELECT first: SELECT ... FROM table.",
@@ -54,37 +52,22 @@ STATEMENTS: dict[str, str] = {
         *("ATTACH", "DETACH", "PRAGMA", "SET", "RESET", "USE", "CALL", "EXECUTE", "PREPARE", "INSTALL"),
         *("LOAD", "IMPORT", "VACUUM", "ANALYZE", "GRANT", "REVOKE", "BEGIN", "COMMIT", "ROLLBACK"),
     ],
-    _READ_ONLY,
+    "You can only read the data. Write a SELECT with COUNT, SUM or AVG.",
 )
 
 _JOIN = ("JOIN", "Query one table. Join the tables beforehand, and declare the result in the schema.")
-_SETS = (
-    "Combining queries with {}",
-    "Ask each query by itself and combine the answers, which is free.",
-)
-_GROUPS = ("{}", "List plain columns in GROUP BY, and ask one query for each grouping.")
 _PER_ROW = "It returns a value for each row, and rows are private. Use COUNT, SUM or AVG with GROUP BY."
 _SHARE = (
     "For each group's share of the total, ask for COUNT(*) or SUM(column) with GROUP BY. Then use "
     'answer.why_ratio("A") or dpxplain why A --share. Both are free.'
 )
-_WINDOW = ("A window function", _SHARE)
 _PATTERN = ("Pattern matching with {}", "List the declared values that match: column IN ('...', '...').")
-_ARITHMETIC = ("Arithmetic with {}", "Use +, -, *, / and %; FLOOR(a / b) divides whole numbers.")
 _SAMPLE = ("Sampling with {}", "Ask about the whole table.")
-_DISTINCT = ("DISTINCT here", "Leave it out: GROUP BY already gives each group once.")
 _SUBQUERY = ("A subquery here", f"Move its conditions into WHERE, or put the subquery after FROM. {_SHARE}")
-_PARAMETER = ("A parameter ({})", "Write the value itself into the SQL.")
-_NULL_TEST = ("{}", "Write IS NULL or IS NOT NULL.")
 _SAME = ("IS [NOT] DISTINCT FROM", "Compare with = or <>, and test for NULL with IS NULL.")
-_SKIP = ("{}", "Use LIMIT, and skip rows of the answer afterwards, which is free.")
-_COLLECTION = ("A list or structure ({})", "Use plain columns, numbers and text. Write a list as IN (...).")
-_LOCK = ("FOR", "Leave it out: you can only read the data.")
-_TICKS = ("A backtick", 'Quote names with double quotes: "column".')
-_ALL = ("ALL", "Leave it out, and name the columns.")
 
 # Keys are "previous word", "word next" or the word alone; {} stands for the word.
-WORDS: dict[str, tuple[str, str]] = {
+REFUSED_WORDS: dict[str, tuple[str, str]] = {
     "QUALIFY": ("QUALIFY", "Leave it out and filter the answer afterwards, which is free."),
     "WITH": ("WITH here", "Begin the statement with it: WITH name AS (SELECT ...) SELECT ..."),
     "RECURSIVE": ("WITH RECURSIVE", "Leave RECURSIVE out. A WITH query can select columns and filter rows."),
@@ -120,24 +103,36 @@ WORDS: dict[str, tuple[str, str]] = {
 for _words, _rule in {
     ("JOIN", "LEFT", "RIGHT", "FULL", "INNER", "OUTER", "CROSS", "NATURAL", "ASOF"): _JOIN,
     ("SEMI", "ANTI", "POSITIONAL", "ON", "USING"): _JOIN,
-    ("UNION", "INTERSECT", "EXCEPT"): _SETS,
-    ("ROLLUP", "CUBE", "GROUPING SETS", "GROUPING"): _GROUPS,
-    ("OVER", "WINDOW", "PARTITION", "PARTITION BY"): _WINDOW,
+    ("UNION", "INTERSECT", "EXCEPT"): (
+        "Combining queries with {}",
+        "Ask each query by itself and combine the answers, which is free.",
+    ),
+    ("ROLLUP", "CUBE", "GROUPING SETS", "GROUPING"): (
+        "{}",
+        "List plain columns in GROUP BY, and ask one query for each grouping.",
+    ),
+    ("OVER", "WINDOW", "PARTITION", "PARTITION BY"): ("A window function", _SHARE),
     ("SIMILAR TO", "GLOB", "RLIKE", "REGEXP", "~", "~~", "~*", "~~~"): _PATTERN,
-    ("//", "%", "^", "**", "&", "|", "<<", ">>", "DIV"): _ARITHMETIC,
+    ("//", "%", "^", "**", "&", "|", "<<", ">>", "DIV"): (
+        "Arithmetic with {}",
+        "Use +, -, *, / and %; FLOOR(a / b) divides whole numbers.",
+    ),
     ("TABLESAMPLE", "SAMPLE"): _SAMPLE,
-    ("DISTINCT",): _DISTINCT,
+    ("DISTINCT",): ("DISTINCT here", "Leave it out: GROUP BY already gives each group once."),
     ("SELECT", "ANY", "SOME"): _SUBQUERY,
-    ("?", "$", "@", ":"): _PARAMETER,
-    ("ISNULL", "NOTNULL"): _NULL_TEST,
-    ("OFFSET", "FETCH"): _SKIP,
-    ("[", "]", "{", "}", "->", "->>", "=>"): _COLLECTION,
-    ("FOR",): _LOCK,
-    ("`",): _TICKS,
-    ("ALL",): _ALL,
+    ("?", "$", "@", ":"): ("A parameter ({})", "Write the value itself into the SQL."),
+    ("ISNULL", "NOTNULL"): ("{}", "Write IS NULL or IS NOT NULL."),
+    ("OFFSET", "FETCH"): ("{}", "Use LIMIT, and skip rows of the answer afterwards, which is free."),
+    ("[", "]", "{", "}", "->", "->>", "=>"): (
+        "A list or structure ({})",
+        "Use plain columns, numbers and text. Write a list as IN (...).",
+    ),
+    ("FOR",): ("FOR", "Leave it out: you can only read the data."),
+    ("`",): ("A backtick", 'Quote names with double quotes: "column".'),
+    ("ALL",): ("ALL", "Leave it out, and name the columns."),
     ("PIVOT", "UNPIVOT"): ("{}", "Use GROUP BY, and pivot the answer afterwards."),
 }.items():
-    WORDS |= dict.fromkeys(_words, _rule)
+    REFUSED_WORDS |= dict.fromkeys(_words, _rule)
 
 
 def advice(previous: str, word: str, following: str) -> tuple[str, str] | None:
@@ -148,8 +143,8 @@ def advice(previous: str, word: str, following: str) -> tuple[str, str] | None:
     """
     previous, word, following = previous.upper(), word.upper(), following.upper()
     for key in (f"{previous} {word}", f"{word} {following}", word):
-        if key in WORDS:
-            construct, remedy = WORDS[key]
+        if key in REFUSED_WORDS:
+            construct, remedy = REFUSED_WORDS[key]
             return f"{construct.format(word)} is not supported.", remedy
     if following != "(":
         return None
@@ -173,34 +168,19 @@ REFUSED_FUNCTIONS: dict[str, str] = {
 }
 
 ARITHMETIC: dict[type[exp.Expr], ArithmeticOperator] = {
-    exp.Add: "+",
-    exp.Sub: "-",
-    exp.Mul: "*",
-    exp.Div: "/",
-    exp.Mod: "%",
-}
+    exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%",
+}  # fmt: skip
 COMPARISONS: dict[type[exp.Expr], ComparisonOperator] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-}
+    exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
+}  # fmt: skip
 FORMULA_NODES: dict[type[exp.Expr], ArithmeticOperator] = {
     exp.FUNCTION_BY_NAME[word]: operator for operator, word in FORMULA_FUNCTIONS.items()
 }
 FUNCTION_NODES: dict[type[exp.Expr], str] = {exp.FUNCTION_BY_NAME[name.upper()]: name for name in FUNCTIONS}
 _PARTS: dict[str, Part] = {
-    "YEAR": "year",
-    "QUARTER": "quarter",
-    "MONTH": "month",
-    "DAY": "day",
-    "HOUR": "hour",
-    "MINUTE": "minute",
-    "SECOND": "second",
-    "DAYOFWEEK": "dow",
-}
+    "YEAR": "year", "QUARTER": "quarter", "MONTH": "month", "DAY": "day",
+    "HOUR": "hour", "MINUTE": "minute", "SECOND": "second", "DAYOFWEEK": "dow",
+}  # fmt: skip
 PART_FUNCTIONS: dict[type[exp.Expr], Part] = {
     exp.FUNCTION_BY_NAME[word]: part for word, part in _PARTS.items()
 }
@@ -270,7 +250,7 @@ _OPERATORS = {
     *(TokenType.PLUS, TokenType.SLASH, TokenType.MOD, TokenType.LIKE, TokenType.ILIKE, TokenType.DCOLON),
     *(TokenType.CASE, TokenType.WHEN, TokenType.THEN, TokenType.ELSE, TokenType.END),
 }
-_CLAUSES = {TokenType.OFFSET, TokenType.SEMICOLON, TokenType.R_PAREN, TokenType.COMMA}
+_AFTER_LIMIT = {TokenType.OFFSET, TokenType.SEMICOLON, TokenType.R_PAREN, TokenType.COMMA}
 _TEMPORAL = {"DATE", "TIMESTAMP"}
 _TYPES = {
     *("INT", "INTEGER", "BIGINT", "SMALLINT", "TINYINT", "DOUBLE", "FLOAT", "REAL", "DECIMAL", "NUMERIC"),
@@ -282,9 +262,8 @@ INTERVAL_UNITS = (*_UNITS, *(f"{unit}s" for unit in _UNITS))
 _AMOUNT = re.compile(r"-?[0-9]{1,12}\Z")
 _SPAN = re.compile(rf"-?[0-9]{{1,12}} *({'|'.join(INTERVAL_UNITS)})\Z", re.IGNORECASE)
 
-_BINARY: tuple[type[exp.Expr], ...] = (exp.Add, exp.Sub, exp.Mul, exp.Mod)
 NODES: dict[type[exp.Expr], Set[str]] = {
-    **{kind: {"this", "expression"} for kind in _BINARY},
+    **{kind: {"this", "expression"} for kind in (exp.Add, exp.Sub, exp.Mul, exp.Mod)},
     **{kind: {"this", "expressions", "expression", "decimals", "ignore_nulls"} for kind in FUNCTION_NODES},
     **{kind: {"this"} for kind in (*PART_FUNCTIONS, *FORMULA_NODES)},
     **{kind: aggregate.arguments for kind, aggregate in AGGREGATES.items()},
@@ -318,7 +297,7 @@ def is_expression_word(tokens: Sequence[Token], i: int) -> bool:
         return after is not None and after.text.upper() == "GROUP"
     if word == "GROUP" and before is not None and before.text.upper() == "WITHIN":
         return opens
-    if kind is TokenType.MOD and (after is None or after.token_type in _CLAUSES):
+    if kind is TokenType.MOD and (after is None or after.token_type in _AFTER_LIMIT):
         return False  # LIMIT 10% is a share of the rows, and sqlglot would drop the sign
     if kind in _OPERATORS or (kind is TokenType.FILTER and opens):
         return True
@@ -401,8 +380,8 @@ class Source:
                 end = min((t.end + 1 for t in self.tokens if t.start >= end and t.text == ")"), default=end)
             return start, end
         around = self.span(at.parent) if isinstance(at.parent, exp.Expr) else (0, len(self.sql))
-        own = [t for t in self.tokens if t.token_type in _UNMARKED.get(type(at), ())]
-        nearest = min(own, key=lambda t: abs(t.start - around[1]), default=None)
+        candidates = [t for t in self.tokens if t.token_type in _UNMARKED.get(type(at), ())]
+        nearest = min(candidates, key=lambda t: abs(t.start - around[1]), default=None)
         return self.span(nearest) if nearest is not None else around
 
 
@@ -436,7 +415,7 @@ def parse_tree(source: Source) -> exp.Expr:
     except ParseError as error:
         detail = error.errors[0] if error.errors else {}
         start = len(detail.get("start_context") or "")
-        raise _unreadable(source, (start, start + len(detail.get("highlight") or ""))) from None
+        raise _syntax_error(source, (start, start + len(detail.get("highlight") or ""))) from None
     except RecursionError:
         raise source.refuse("The SQL is nested too deeply.", "Use fewer parentheses.") from None
     except Exception:  # a parser bug must not reach the analyst as anything but a refusal
@@ -515,11 +494,11 @@ def _refuse_deep_nesting(source: Source) -> None:
             )
 
 
-def _unreadable(source: Source, place: tuple[int, int]) -> QueryRefused:
+def _syntax_error(source: Source, place: tuple[int, int]) -> QueryRefused:
     """The refusal of a syntax error, with a remedy if a word of the advice tables caused it."""
     texts = ["", *(t.text for t in source.tokens), ""]
-    here = sum(t.start < place[1] for t in source.tokens)
-    for i in (here, here - 1):
+    error_at = sum(t.start < place[1] for t in source.tokens)
+    for i in (error_at, error_at - 1):
         if i > 0 and (hint := advice(texts[i - 1], texts[i], texts[i + 1])) and texts[i + 1] != "(":
             return source.refuse(*hint, source.tokens[i - 1])
     word = source.sql[slice(*place)]
