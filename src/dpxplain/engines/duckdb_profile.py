@@ -181,21 +181,21 @@ def _has_line_ends(connection: Connection, types: dict[str, str]) -> bool:
 
 
 def _column(
-    connection: Connection, place: int, name: str, kind: str, untyped: bool, wide: bool
+    connection: Connection, place: int, name: str, kind: str, is_untyped: bool, is_wide: bool
 ) -> ColumnProfile:
     view = f"counted_{place}"
     counted = f"FROM {quote(f'values of {name}')}"
     different = "count(value)"
-    if wide:
+    if is_wide:
         counted = f"SELECT {quote(name)} AS value, 1 AS n FROM source"
         different = "approx_count_distinct(value)"
     connection.execute(f"CREATE TABLE {view} AS {counted}")
     counts = f"SELECT sum(n), sum(n) FILTER (value IS NOT NULL), {different} FROM {view}"
     rows, filled, distinct = _row(connection, counts)
     rows, filled = int(rows or 0), int(filled or 0)
-    if filled and (untyped or kind == "text"):
+    if filled and (is_untyped or kind == "text"):
         read_as = _kind_of_text(connection, view)
-        if untyped or read_as == "dates":  # a source with types that stores digits as text means codes
+        if is_untyped or read_as == "dates":  # a source with types that stores digits as text means codes
             kind = read_as
     if kind == "numbers":
         return _numbers(connection, view, name, rows)

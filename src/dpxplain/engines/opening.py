@@ -337,15 +337,15 @@ class OpenedTables:
 #
 # Reads the columns of a table from a database's catalog: names and types, never a value of a row.
 
-_KINDS = {
+_TYPE_KINDS = {
     "numbers": r"(small|big|tiny)?int(eger)?\b|short|long|byte|numeric|decimal|real|double|float",
     "text": r"text|string|character|varchar|char|citext|uuid|bpchar|name\b|USER-DEFINED",
     "true or false": r"bool",
     "dates": r"date|timestamp",
 }
-_WHOLE = re.compile(r"(small|big|tiny)?int(eger)?\b|short|long|byte", re.IGNORECASE)
+_WHOLE_TYPES = re.compile(r"(small|big|tiny)?int(eger)?\b|short|long|byte", re.IGNORECASE)
 _SYSTEM = ("pg_catalog", "information_schema")
-_NAMED = 20  # tables of a database in a refusal
+_MOST_NAMED = 20  # tables of a database in a refusal
 
 
 @dataclass(frozen=True)
@@ -359,12 +359,12 @@ class CatalogColumn:
     @property
     def kind(self) -> str:
         name = self.type_name.strip()
-        kinds = (kind for kind, types in _KINDS.items() if re.match(types, name, re.IGNORECASE))
+        kinds = (kind for kind, types in _TYPE_KINDS.items() if re.match(types, name, re.IGNORECASE))
         return next(kinds, self.type_name)
 
     @property
     def whole(self) -> bool:
-        return _WHOLE.match(self.type_name.strip()) is not None
+        return _WHOLE_TYPES.match(self.type_name.strip()) is not None
 
 
 @dataclass(frozen=True)
@@ -427,7 +427,7 @@ def postgres_catalog(source: str) -> CatalogTable:
             "WHERE table_schema <> ALL(%s) ORDER BY 1, 2",
             [list(_SYSTEM)],
         ).fetchall()
-        schema, table = _chosen([(str(a), str(b)) for a, b in tables], table_name)
+        schema, table = _chosen_table([(str(a), str(b)) for a, b in tables], table_name)
         rows = connection.execute(
             "SELECT column_name, data_type, is_nullable FROM information_schema.columns "
             "WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
@@ -446,14 +446,16 @@ def spark_catalog(fields: Iterable[Any], name: str, source: str = "") -> Catalog
     return CatalogTable(name, source, columns)
 
 
-def _chosen(tables: list[tuple[str, str]], table_name: str) -> tuple[str, str]:
+def _chosen_table(tables: list[tuple[str, str]], table_name: str) -> tuple[str, str]:
     matching = [pair for pair in tables if table_name in (pair[1], ".".join(pair))] if table_name else tables
     if len(matching) == 1:
         return matching[0]
     problem = (
         f"There is no single table {table_name}." if table_name else f"The database has {len(tables)} tables."
     )
-    names = ", ".join(map(".".join, tables[:_NAMED])) + (" and more" if len(tables) > _NAMED else "")
+    names = ", ".join(map(".".join, tables[:_MOST_NAMED])) + (
+        " and more" if len(tables) > _MOST_NAMED else ""
+    )
     raise SourceError(
         problem, remedy=f"Name one as address::schema.table. The tables are: {names or 'none'}."
     )
@@ -486,23 +488,17 @@ def with_public_tables(
     ready = [name for name in schema.unread_tables if not schema.awaited_by(name)]
     if not ready:
         return schema
-    contents = {name: _rows(schema, name, folder, replacements or {}) for name in ready}
-    return schema.with_public(contents)
+    return schema.with_public({name: _rows(schema, name, folder, replacements or {}) for name in ready})
 
 
 def _rows(schema: Schema, name: str, folder: Path, replacements: Mapping[str, object]) -> PublicRows:
-    source = replacements.get(name)
-    if source is None:
-        declared = schema.tables[name].source
-        if declared is None:
-            raise _missing_source(name)
-        source = folder / declared
-    return _read(name, source, schema.tables[name].key)
-
-
-def _read(name: str, source: object, key: str) -> PublicRows:
     from dpxplain.engines.duckdb_source import open_connection, open_source
 
+    table, source = schema.tables[name], replacements.get(name)
+    if source is None:
+        if table.source is None:
+            raise _missing_source(name)
+        source = folder / table.source
     unreadable = SourceError(
         f"The public table {name} could not be read completely.", remedy="Is the file damaged?"
     )
@@ -516,7 +512,7 @@ def _read(name: str, source: object, key: str) -> PublicRows:
                 remedy="Use a smaller table that has only the declared keys.",
             )
         return {
-            column: _typed(rows.column(column).to_pylist(), column in opened.untyped and column != key)
+            column: _typed(rows.column(column).to_pylist(), column in opened.untyped and column != table.key)
             for column in rows.column_names
         }
 
@@ -527,9 +523,9 @@ def _typed(values: list[Any], is_text: bool) -> list[Any]:
     if not is_text:
         return plain
     texts = [value for value in plain if value is not None]
-    for read in (_whole, _number, _boolean, _date):
-        if texts and all(read(text) is not None for text in texts):
-            return [None if value is None else read(value) for value in plain]
+    for parse in (_whole, _number, _boolean, _date):
+        if texts and all(parse(text) is not None for text in texts):
+            return [None if value is None else parse(value) for value in plain]
     return plain
 
 
@@ -558,5 +554,5 @@ def _boolean(text: str) -> bool | None:
 
 
 def _date(text: str) -> date | None:
-    read = read_dates([text])
-    return None if read is None else read[0]
+    dates = read_dates([text])
+    return None if dates is None else dates[0]

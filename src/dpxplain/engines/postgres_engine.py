@@ -34,7 +34,7 @@ from dpxplain.engines.statements import (
     fit_counts,
     grouped_of,
     grouped_statement,
-    joined,
+    merged_cells,
     statement_parts,
     value_counts,
 )
@@ -602,14 +602,14 @@ class PostgresEngine:
 
     def _scan(self, run: Run, query: Query, subsets: Subsets) -> AnyGrouped:
         parts = statement_parts(subsets)
-        return joined([self._cells(run, query, part) for part in parts], [len(part) for part in parts])
+        return merged_cells([self._cells(run, query, part) for part in parts], [len(part) for part in parts])
 
     def _cells(self, run: Run, query: Query, subsets: Subsets) -> Grouped:
         parameters = Parameters()
         sql = grouped_statement(
             *(query, subsets, self.schema, self._encodings(parameters)),
             stored=self._stored_rows if self._materialises else None,
-            few=self._tables[0].few_texts,
+            few_texts=self._tables[0].few_texts,
         )
         names, rows = run(sql, parameters.values)
         columns = {

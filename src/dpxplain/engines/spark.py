@@ -41,7 +41,7 @@ from dpxplain.engines.statements import (
     fit_counts,
     grouped_of,
     grouped_statement,
-    joined,
+    merged_cells,
     statement_parts,
     value_counts,
 )
@@ -461,7 +461,9 @@ class SparkEngine:
         parts: list[Subsets] = []
         for part in statement_parts(subsets):
             parts += [part] if suits_row_cells(query, self.schema, part) else _groupable(query, part)
-        return joined([self._cells(query, part, rehearsed) for part in parts], [len(part) for part in parts])
+        return merged_cells(
+            [self._cells(query, part, rehearsed) for part in parts], [len(part) for part in parts]
+        )
 
     def _cells(self, query: Query, subsets: Subsets, rehearsed: bool) -> Grouped:
         parameters = Parameters()
