@@ -272,7 +272,7 @@ class DuckDBEngine(DuckDBPasses):
         """
         super().__init__(schema)
         source = lasting(source)
-        self._source, self._memory = Confidential(source), memory
+        self._data, self._memory = Confidential(source), memory  # `_data`: a path or a table
         self.source = source_of(source)
         self._folder = cache or temporary_folder()
         self._place = storage_place(schema, self.source, memory)
@@ -327,7 +327,7 @@ class DuckDBEngine(DuckDBPasses):
         )
 
     def _read_again(self, count: Callable[[Encoding, Fetch], T], rehearsed: bool) -> Confidential[T]:
-        """Counts in the source, because in encoded rows a clamped value looks like one at its bound.
+        """Counts in the source, because encoded rows have neither undeclared nor unclamped values.
 
         Raises if the source changed since it was encoded.
         """
@@ -341,7 +341,7 @@ class DuckDBEngine(DuckDBPasses):
             is_same = rehearsed or self.source.holds_same(source, self._digest)
             return counts
 
-        counts = self._source.map(count_and_compare)
+        counts = self._data.map(count_and_compare)
         if not is_same:
             raise DataChanged.of(self.schema.table.name, charged=True)
         return counts
@@ -483,11 +483,11 @@ class DuckDBJoinEngine(DuckDBPasses):
         raise InternalError("Values cannot be discovered in joined tables.")
 
     def _open(self, sources: Mapping[str, object]) -> None:
-        read: dict[str, FileSource | TableSource] = {}
+        described: dict[str, FileSource | TableSource] = {}
         kinds: dict[str, Mapping[str, Kind]] = {}
         tables = []
         for number, (name, part) in enumerate(parts(self.schema).items()):
-            read[name] = source = source_of(sources[name])
+            described[name] = source = source_of(sources[name])
             opened = open_source(self._connection, sources[name], name)
             check_columns(part, opened.kinds, opened.untyped)
             kinds[name] = opened.kinds
@@ -498,7 +498,7 @@ class DuckDBJoinEngine(DuckDBPasses):
             if opened.given is not None:
                 self._connection.unregister("given")
         check_units(parts(self.schema), kinds)
-        self.source = PrivateSources(read)
+        self.source = PrivateSources(described)
         failed = SourceError("The tables could not be joined.", remedy="Ask the curator.")
         with quiet(failed), self._within_memory():
             self._join(tables)

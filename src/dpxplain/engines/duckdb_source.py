@@ -488,7 +488,7 @@ def _open_database(connection: Connection, source: SourceFiles, table: str | Non
     ).fetchall()
     schema, name = _chosen_table(source.files[0], [*tables, *views], source.table, table)
     if (schema, name) in views:
-        raise _view(source.files[0], name)
+        raise _view_refusal(source.files[0], name)
     qualified = ".".join(map(quoted_name, ("attached", schema, name)))
 
     def detach() -> None:
@@ -497,7 +497,7 @@ def _open_database(connection: Connection, source: SourceFiles, table: str | Non
     return OpenedSource(connection.sql(f"FROM {qualified}"), source.files, release=detach)
 
 
-def _view(file: str, name: str) -> SourceError:
+def _view_refusal(file: str, name: str) -> SourceError:
     """The refusal of a view, which may read other files, the time or random numbers unnoticed."""
     return SourceError(
         f"{name} in {file} is a view: its rows can change while the file stays the same.",

@@ -397,10 +397,10 @@ class PostgresAddress:
         kinds = {
             name: kind_of(kind, category, modifier) for _, _, name, kind, category, modifier, _ in columns
         }
-        few = _few_texts(schema, _distinct(connection, *relations[0]))
+        few_texts = _few_texts(schema, _distinct(connection, *relations[0]))
         table = ".".join(map(quote, relations[0]))
-        read = [name for name in read_columns(schema) if name in kinds]
-        return PostgresTable(table, kinds, few, column_types(connection, table, read))
+        names = [name for name in read_columns(schema) if name in kinds]
+        return PostgresTable(table, kinds, few_texts, column_types(connection, table, names))
 
     def _check_rights(self, schema: Schema, readable: dict[str, bool]) -> None:
         denied = [name for name in read_columns(schema) if not readable.get(name, True)]
@@ -554,7 +554,7 @@ class PostgresEngine:
         )
 
     def _counted(self, count: Callable[[Encoding, Fetch], T], rehearsed: bool) -> Confidential[T]:
-        """Counts in the table itself, because in encoded rows a clamped value looks like one at its bound."""
+        """Counts in the table itself, because encoded rows have neither undeclared nor unclamped values."""
         self.open()
 
         def work(run: Run) -> T:

@@ -440,7 +440,7 @@ class SparkEngine:
         )
 
     def _counted(self, count: Callable[[Encoding, Fetch], T], rehearsed: bool) -> Confidential[T]:
-        """Counts in the source, because in encoded rows a clamped value looks like one at its bound."""
+        """Counts in the source, because encoded rows have neither undeclared nor unclamped values."""
         self.open()
         encoding, fetch = self._encodings(Parameters())[0], partial(self._fetched, rehearsed=rehearsed)
         return Confidential(self._measured(lambda: count(encoding, fetch)))

@@ -258,9 +258,9 @@ class _Parser:
         if kind not in ("date", "timestamp"):
             return part
         node = self._nodes[id(part)][1]
-        dated = Constant(self._moment(part.value, node, "DATE" if len(part.value) == 10 else "TIMESTAMP"))
-        self._nodes[id(dated)] = dated, node
-        return dated
+        moment = Constant(self._moment(part.value, node, "DATE" if len(part.value) == 10 else "TIMESTAMP"))
+        self._nodes[id(moment)] = moment, node
+        return moment
 
     def _moment(self, text: str, node: exp.Expr, target: Target) -> date:
         try:
@@ -379,7 +379,7 @@ def condition(node: exp.Expr, scope: Scope) -> Filter:
         case exp.Is():
             return _is(node, scope)
         case exp.Column():
-            return _bare(node, scope)
+            return _boolean_column(node, scope)
         case exp.Like() | exp.ILike():
             return _like(node, scope)
         case _ if type(node) in COMPARISONS:
@@ -416,7 +416,7 @@ def any_of(parts: Iterable[Filter]) -> Filter:
 
 
 def _flat(kind: type[Any], parts: Iterable[Any]) -> tuple[Any, ...]:
-    """The parts, with the parts of those of the same kind in their place."""
+    """The parts, where a part of this kind is replaced by its own parts."""
     return tuple(p for part in parts for p in (part.parts if isinstance(part, kind) else (part,)))
 
 
@@ -505,7 +505,7 @@ def _check_null_test(node: exp.Is, scope: Scope) -> None:
         raise scope.refuse("IS works only with NULL.", remedy, node.expression)
 
 
-def _bare(node: exp.Column, scope: Scope) -> Filter:
+def _boolean_column(node: exp.Column, scope: Scope) -> Filter:
     column = scope.column(node)
     values = scope.schema.columns[column].values or ()
     if not any(isinstance(value, bool) for value in values):
