@@ -47,6 +47,7 @@ from dpxplain.engines.statements import Fetch, check_units, fit_counts, grouped_
 from dpxplain.errors import DataChanged, InternalError, SourceError
 from dpxplain.model.column import ValueCounts
 from dpxplain.model.confidential import Confidential, ContentDigest, sealed
+from dpxplain.model.expression import quoted_name
 from dpxplain.model.groups import MOST_CELLS, AnyGrouped, Block, DenseGrouped, Grouped, cell_number
 from dpxplain.model.process import check_stop, interruptible, stoppable_steps
 from dpxplain.model.query import CONDENSED, DERIVED, ENCODED, Parameters, Query, Subsets, code_column
@@ -411,8 +412,7 @@ class DuckDBEngine(DuckDBPasses):
 
     def _read_unknown(self) -> None:
         """Reads the columns that may be discovered, so that unreadable text is refused before any charge."""
-        quote = DuckDBDialect().quote
-        texts = [f"COUNT(length(CAST({quote(name)} AS VARCHAR)))" for name in self.schema.unknown]
+        texts = [f"COUNT(length(CAST({quoted_name(name)} AS VARCHAR)))" for name in self.schema.unknown]
         if texts:
             self._connection.execute(f"SELECT {', '.join(texts)} FROM source").fetchall()
 

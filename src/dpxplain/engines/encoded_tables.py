@@ -246,7 +246,7 @@ def encoded_size(schema: Schema, source: FileSource) -> int:
 
 def parquet_size(schema: Schema, source: FileSource) -> int:
     """The bytes that the encoded rows of the Parquet files take, by the number of rows that these declare."""
-    from pyarrow.parquet import read_metadata  # only here: it takes longer to import than pyarrow itself
+    from pyarrow.parquet import read_metadata
 
     rows = 0
     for name in (name for name, _ in source.sizes() if _is_parquet(name)):

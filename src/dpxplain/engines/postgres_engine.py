@@ -41,6 +41,7 @@ from dpxplain.engines.statements import (
 from dpxplain.errors import SchemaError, SourceError, SourceLost
 from dpxplain.model.column import ValueCounts
 from dpxplain.model.confidential import Confidential, sealed
+from dpxplain.model.expression import quoted_name
 from dpxplain.model.groups import AnyGrouped, Grouped
 from dpxplain.model.process import check_stop, interruptible
 from dpxplain.model.query import ENCODED, Parameters, Query, Subsets
@@ -393,12 +394,11 @@ class PostgresAddress:
                 remedy="Name one by table.name or as postgresql://host/database::schema.table.",
             )
         self._check_rights(schema, {name: readable for *_, name, _, _, _, readable in columns})
-        quote = PostgresDialect().quote
         kinds = {
             name: kind_of(kind, category, modifier) for _, _, name, kind, category, modifier, _ in columns
         }
         few_texts = _few_texts(schema, _distinct(connection, *relations[0]))
-        table = ".".join(map(quote, relations[0]))
+        table = ".".join(map(quoted_name, relations[0]))
         names = [name for name in read_columns(schema) if name in kinds]
         return PostgresTable(table, kinds, few_texts, column_types(connection, table, names))
 
@@ -413,8 +413,7 @@ class PostgresAddress:
 
 def column_types(connection: Connection, table: str, names: Sequence[str]) -> ColumnTypes:
     """The present types of some columns. Reads no rows."""
-    quote = PostgresDialect().quote
-    described = execute(connection, f"SELECT {', '.join(map(quote, names))} FROM {table} LIMIT 0", [])
+    described = execute(connection, f"SELECT {', '.join(map(quoted_name, names))} FROM {table} LIMIT 0", [])
     columns = described.description or ()
     return tuple((column.name, column.type_code, column.precision, column.scale) for column in columns)
 
