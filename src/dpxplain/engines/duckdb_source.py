@@ -434,8 +434,9 @@ def open_source(connection: Connection, source: object, table: str | None = None
         if isinstance(source, Relation):
             source = source.to_arrow_table()  # the relation belongs to another database
         untyped = _untyped_columns(source)
-        connection.register("given", _with_text(source, untyped) if untyped else source)
-        return OpenedSource(connection.table("given"), untyped=untyped, given=source)
+        rows = _with_text(source, untyped) if untyped else source
+        connection.register("given", rows)
+        return OpenedSource(connection.table("given"), untyped=untyped, given=rows)
 
 
 def _open_files(connection: Connection, source: SourceFiles, table: str | None) -> OpenedSource:

@@ -121,7 +121,7 @@ def private_sources(
                 f"tables.{name}: is not in the same place as the data, so the two cannot be joined.",
                 remedy="Put both into one database, or both into files.",
             )
-    return {name: lasting(other) for name, other in sources.items()}
+    return {name: _lasting(other) for name, other in sources.items()}
 
 
 def _missing_source(table: str) -> SchemaError:
@@ -131,13 +131,13 @@ def _missing_source(table: str) -> SchemaError:
     )
 
 
-def lasting(source: object) -> object:
-    """The source; as a table, if it could be read only once or has its rows in another order each time."""
+def _lasting(source: object) -> object:
+    """The source; as a table, if it is read here and could be read only once."""
     if _is_elsewhere(source):
         return source
-    from dpxplain.engines.duckdb_source import lasting as lasting_table
+    from dpxplain.engines.duckdb_source import lasting
 
-    return lasting_table(source)
+    return lasting(source)
 
 
 def combined_source(
@@ -276,7 +276,7 @@ class OpenedTables:
     ) -> None:
         """`tables` replace declared sources. `engine` is the data set's own, if it is open already."""
         others = private_sources(source, schema, tables)
-        own = lasting(source) if others else source  # it will be read again for each join
+        own = _lasting(source) if others else source  # it will be read again for each join
 
         def open_joined(joined: Schema, rehearsed: bool = False) -> Engine:
             # A query needs it now, so not lazily; joined rows are not cached.

@@ -260,7 +260,7 @@ class PrivateSources:
     """Several private tables as one source."""
 
     def __init__(self, sources: Mapping[str, DataSource]) -> None:
-        """`sources` has each table's own source by the table's name, in the order of the digest."""
+        """`sources` maps each table's name to its source. Their order counts in the digest."""
         self.sources = dict(sources)
 
     def check_readable(self) -> None:
