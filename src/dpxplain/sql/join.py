@@ -342,7 +342,7 @@ Relations = Mapping[str, Relation]
 
 
 def inline(tree: exp.Select, scope: Scope) -> exp.Select:
-    """The statement rewritten to read the declared table itself; `tree` without its WITH if it already does."""
+    """The statement as one that reads the declared table; `tree` without its WITH if it does so already."""
     clause = tree.args.get("from_")
     relations = _with_relations(tree, scope, {})
     relation = _from_relation(clause, scope, relations)
