@@ -6,7 +6,7 @@ import math
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -601,7 +601,7 @@ class PostgresEngine:
 
     def _scan(self, run: Run, query: Query, subsets: Subsets) -> AnyGrouped:
         parts = statement_parts(subsets)
-        return merged_cells([self._cells(run, query, part) for part in parts], [len(part) for part in parts])
+        return merged_cells(parts, [self._cells(run, query, part) for part in parts])
 
     def _cells(self, run: Run, query: Query, subsets: Subsets) -> Grouped:
         parameters = Parameters()
@@ -704,17 +704,28 @@ class PostgresEngine:
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
-        """An idle connection or a new one; if rows are stored, the connection that has them."""
-        if self._materialises:
-            with self._turn:
-                self.open()  # opens again if a failed pass lost the stored rows
-                with self._discarded_on_failure(self._take()) as connection:
-                    yield connection
-        else:
-            with self._discarded_on_failure(self._take()) as connection:
-                yield connection
+        """An idle connection or a new one; if rows are stored, the connection that has them.
 
-    def _take(self) -> Connection:
+        It is closed after a failure.
+        """
+        with self._turn if self._materialises else nullcontext():
+            self.open()  # opens again if a failed pass lost the stored rows
+            connection, is_usable = self._idle_or_new(), False
+            try:
+                yield connection
+                check_stop()  # a cancellation may still be on its way to this connection
+                is_usable = True
+            finally:
+                with self._lock:
+                    is_kept = is_usable and not self._is_closed and len(self._idle) < _IDLE
+                    if is_kept:
+                        self._idle.append(connection)
+                    elif self._materialises:
+                        self._tables = ()  # the stored rows are gone with the connection
+                if not is_kept:
+                    disconnect(connection)
+
+    def _idle_or_new(self) -> Connection:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
@@ -722,23 +733,6 @@ class PostgresEngine:
             return self._address.connect()
         except SourceError as error:  # no row was read, so the failure does not depend on the data
             raise SourceLost(error.problem, remedy=error.remedy, is_shut_down=True) from None
-
-    @contextmanager
-    def _discarded_on_failure(self, connection: Connection) -> Iterator[Connection]:
-        is_usable = False
-        try:
-            yield connection
-            check_stop()  # a cancellation may still be on its way to this connection
-            is_usable = True
-        finally:
-            with self._lock:
-                is_kept = is_usable and not self._is_closed and len(self._idle) < _IDLE
-                if is_kept:
-                    self._idle.append(connection)
-                elif self._materialises:
-                    self._tables = ()  # the stored rows are gone with the connection
-            if not is_kept:
-                disconnect(connection)
 
 
 def _run(connection: Connection, sql: str, values: list[Any]) -> Fetched:

@@ -461,9 +461,7 @@ class SparkEngine:
         parts: list[Subsets] = []
         for part in statement_parts(subsets):
             parts += [part] if suits_row_cells(query, self.schema, part) else _groupable(query, part)
-        return merged_cells(
-            [self._cells(query, part, rehearsed) for part in parts], [len(part) for part in parts]
-        )
+        return merged_cells(parts, [self._cells(query, part, rehearsed) for part in parts])
 
     def _cells(self, query: Query, subsets: Subsets, rehearsed: bool) -> Grouped:
         parameters = Parameters()

@@ -304,12 +304,12 @@ def _numbered_cells(
     return Grouped({**keys, **codes}, subset, count, columns.get("total", np.zeros_like(count)))
 
 
-def merged_cells(cells: list[Grouped], sizes: list[int]) -> Grouped:
-    """The cells of several statements, their subsets numbered consecutively."""
+def merged_cells(parts: Sequence[Subsets], cells: Sequence[Grouped]) -> Grouped:
+    """The cells of one statement for each part of the subsets, with all subsets numbered consecutively."""
     if len(cells) == 1:
         return cells[0]
     names = dict.fromkeys(name for part in cells for name in part.codes)
-    starts = np.cumsum([0, *sizes[:-1]])
+    starts = np.cumsum([0, *map(len, parts[:-1])])
     codes = {
         name: np.concatenate([part.codes.get(name, np.zeros_like(part.count)) for part in cells])
         for name in names

@@ -556,7 +556,7 @@ class Aggregates:
         return any(self.recognises(part) for part in node.walk())
 
 
-def rounding(node: exp.Expr, aggregates: Aggregates, scope: Scope) -> tuple[exp.Expr, int | None]:
+def rounding(node: exp.Expr, aggregates: Aggregates) -> tuple[exp.Expr, int | None]:
     """The argument of ROUND and its digits; the node itself and None if it is not a ROUND of aggregates."""
     if not isinstance(node, exp.Round) or not aggregates.occur_in(node):
         return node, None
@@ -564,7 +564,7 @@ def rounding(node: exp.Expr, aggregates: Aggregates, scope: Scope) -> tuple[exp.
     value = 0 if digits is None else number(digits.name) if is_number(digits) else None
     if not isinstance(value, int) or not 0 <= value <= _MOST_DIGITS:
         remedy = f"Write a whole number from 0 to {_MOST_DIGITS}."
-        raise scope.refuse("ROUND takes a number of digits.", remedy, digits)
+        raise aggregates.scope.refuse("ROUND takes a number of digits.", remedy, digits)
     return node.this.unnest(), value
 
 
@@ -573,8 +573,11 @@ class FormulaParser:
     """Parses formulas. `names` has the values of the SELECT list that HAVING and ORDER BY may refer to."""
 
     aggregates: Aggregates
-    scope: Scope
     names: Mapping[str, OutputFormula] = field(default_factory=dict)
+
+    @property
+    def scope(self) -> Scope:
+        return self.aggregates.scope
 
     def is_formula(self, node: exp.Expr) -> bool:
         """Whether the expression computes with aggregates or values of the SELECT list, not with columns."""
