@@ -226,10 +226,10 @@ def _numbers(connection: Connection, view: str, name: str, rows: int) -> ColumnP
         filled,
         len(values),
         tuple(values.tolist()) if len(values) <= MOST_VALUES else (),
-        float(values[0]),
-        float(values[-1]),
-        bool((values == np.floor(values)).all()),
-        _quantiles(values, counts),
+        low=float(values[0]),
+        high=float(values[-1]),
+        whole=bool((values == np.floor(values)).all()),
+        quantiles=_quantiles(values, counts),
     )
 
 

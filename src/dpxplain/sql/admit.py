@@ -359,16 +359,16 @@ class Scope:
             at,
         )
 
-    def column(self, node: exp.Expr, *, otherwise: str = "") -> str:
-        """The declared name of a column, or a refusal that ends with `otherwise`."""
-        return self.resolve(node, self.schema.columns, otherwise=otherwise)
+    def column(self, node: exp.Expr, *, hint: str = "") -> str:
+        """The declared name of a column, or a refusal that ends with the hint."""
+        return self.resolve(node, self.schema.columns, hint=hint)
 
     def resolve(
-        self, node: exp.Expr, columns: Iterable[str], *, otherwise: str = "", place: str = "in the schema"
+        self, node: exp.Expr, columns: Iterable[str], *, hint: str = "", place: str = "in the schema"
     ) -> str:
-        """The column, among `columns`, that a node names, or a refusal that ends with `otherwise`."""
+        """The column, among `columns`, that a node names, or a refusal that ends with the hint."""
         if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
-            raise self.refuse("Expected a column here.", otherwise or "Name a column of the schema.", node)
+            raise self.refuse("Expected a column here.", hint or "Name a column of the schema.", node)
         qualifier, listed = node.args.get("table"), list(columns)
         if (public := self._public_column(node, qualifier, listed)) is not None:
             return public
@@ -388,7 +388,7 @@ class Scope:
             remedy = f'Discover them: session.discover("{node.name}", rho=...), or dpxplain discover.'
             raise self.refuse(f"The values of {node.name} are not known yet.", remedy, node.this)
         problem = f"There is no column {node.name} {place}."
-        raise self.refuse(problem, f"{suggest(node.name, listed)} {otherwise}".strip(), node.this)
+        raise self.refuse(problem, f"{suggest(node.name, listed)} {hint}".strip(), node.this)
 
     def _public_column(self, node: exp.Column, qualifier: exp.Expr | None, listed: list[str]) -> str | None:
         """The column that a name means in a joined public table. The data's own columns take precedence."""

@@ -440,7 +440,7 @@ def _comparison(node: exp.Expr, scope: Scope) -> Filter:
         left, right, operator = right, left, FLIPPED[operator]
     if isinstance(right, exp.Column):
         # Text without quotation marks is read as a column.
-        scope.column(right, otherwise=f"If you mean text, write '{right.name}'.")
+        scope.column(right, hint=f"If you mean text, write '{right.name}'.")
     if not _is_plain(left, right):
         is_itself = operator == "=" and isinstance(right, exp.Boolean) and right.this
         return condition(left, scope) if is_itself else _expression(node, scope)
@@ -645,7 +645,7 @@ class FormulaParser:
         names = matching(node.this, self.names) if is_plain else []
         if names:
             return self.names[names[0]]
-        column = self.scope.column(node, otherwise=_FORMULA_USAGE)
+        column = self.scope.column(node, hint=_FORMULA_USAGE)
         remedy = f"Aggregate it, such as AVG({column}); conditions on columns go into WHERE."
         raise self.scope.refuse(f"{column} is a column, not an aggregate.", remedy, node)
 

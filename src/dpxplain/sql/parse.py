@@ -314,7 +314,7 @@ def _ordered_output(
         selected = [i for i, o in enumerate(outputs) if o.column is None and o.value == formula]
         return selected[0] if selected else formula
     remedy = f"Order by one of: {', '.join(names)}."
-    column = scope.column(item, otherwise=remedy) if named is not None else column_name(item, scope)
+    column = scope.column(item, hint=remedy) if named is not None else column_name(item, scope)
     columns = [output.column for output in outputs]
     if column not in columns:
         raise scope.refuse(f"ORDER BY names {column}, which is not in SELECT.", remedy, item)
