@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import traceback
 from collections.abc import Iterator
@@ -229,6 +230,13 @@ def test_a_catalog_that_cannot_be_read_is_refused_without_the_servers_words(
     assert "permission denied" not in "".join(traceback.format_exception(refused.value))
     assert refused.value.__context__ is None
     database.execute("DROP TABLE t; DROP ROLE reader")
+
+
+def test_a_catalog_cannot_be_read_without_psycopg(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    monkeypatch.delitem(sys.modules, "dpxplain.engines.postgres_engine")
+    with pytest.raises(SourceError, match="needs the package psycopg"):
+        postgres_catalog("postgresql://reader@host/db")
 
 
 def test_a_statement_ends_at_its_time_limit(database: Database, postgres_server: PostgresServer) -> None:

@@ -401,7 +401,7 @@ def spark_table(source: str) -> CatalogTable:
 
 def postgres_catalog(source: str) -> CatalogTable:
     """The table of `postgresql://user@host/database::schema.table`, from information_schema alone."""
-    import psycopg
+    from dpxplain.engines.postgres_engine import catalog_connection
 
     if holds_password(source):
         raise SourceError(
@@ -410,18 +410,7 @@ def postgres_catalog(source: str) -> CatalogTable:
         )
     address, mark, table_name = source.rpartition("::")
     address, table_name = (address, table_name) if mark else (source, "")
-    unreachable = SourceError(
-        "The database cannot be reached.",
-        remedy="Check the address, and set PGPASSWORD if it needs a password.",
-    )
-    unreadable = SourceError(
-        "The database's catalog cannot be read.",
-        remedy="Try again, or look into the database server's log.",
-    )
-    with quiet(unreachable, (psycopg.Error, UnicodeError)):
-        connection = psycopg.connect(address, connect_timeout=10, options="-c statement_timeout=30000")
-    with closing(connection), quiet(unreadable, psycopg.Error):
-        connection.read_only = True
+    with catalog_connection(address) as connection:
         tables = connection.execute(
             "SELECT table_schema, table_name FROM information_schema.tables "
             "WHERE table_schema <> ALL(%s) ORDER BY 1, 2",

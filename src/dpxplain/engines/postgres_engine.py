@@ -6,7 +6,7 @@ import math
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -449,6 +449,24 @@ def execute(connection: Connection, sql: str, values: list[Any]) -> psycopg.Curs
     """Runs one statement. Its values are sent separately from its text."""
     sent = [Jsonb(value) if isinstance(value, dict) else value for value in values]
     return connection.execute(sql, sent)
+
+
+@contextmanager
+def catalog_connection(address: str) -> Iterator[Connection]:
+    """A connection that reads only the catalog, to draft a schema before any table is declared."""
+    unreachable = SourceError(
+        "The database cannot be reached.",
+        remedy="Check the address, and set PGPASSWORD if it needs a password.",
+    )
+    unreadable = SourceError(
+        "The database's catalog cannot be read.",
+        remedy="Try again, or look into the database server's log.",
+    )
+    with quiet(unreachable, (psycopg.Error, UnicodeError)):
+        connection = psycopg.connect(address, connect_timeout=10, options="-c statement_timeout=30000")
+    with closing(connection), quiet(unreadable, psycopg.Error):
+        connection.read_only = True
+        yield connection
 
 
 def disconnect(connection: Connection) -> None:
