@@ -162,8 +162,8 @@ class Dialect(ABC):
     def is_nan(self, number: str) -> str:
         return f"isnan({number})"
 
-    def for_texts(self, number: int, columns: int) -> Dialect:
-        """The dialect for a statement that encodes `columns` columns with `number` declared texts in all."""
+    def for_texts(self, texts: int, columns: int) -> Dialect:
+        """The dialect for a statement that encodes so many columns, with so many declared texts in all."""
         return self
 
     @abstractmethod

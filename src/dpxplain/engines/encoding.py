@@ -56,11 +56,11 @@ class Encoding:
     """Whether codes of undeclared values may be NULL instead of 0, which is faster in some databases."""
     keeps_unit: bool = False
     """Whether rows keep the text of their privacy unit, so that they can be joined by it."""
-    texts: frozenset[str] = frozenset()
+    uncoded: frozenset[str] = frozenset()
     """Columns whose code is the text itself, because cells are counted by texts and encoded afterwards."""
-    known: str | None = None
-    """A column whose known values are counted through an extra column `known_i`, which needs no clamping."""
-    only: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    counted: str | None = None
+    """The column whose known values are counted through an extra column `known_i`, which needs no clamping."""
+    only_texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Texts by column: rows with any other text in the column are left out."""
     wanted: frozenset[str] | None = None
     """The columns to encode. None means all, which is required where rows are chosen per person."""
@@ -79,8 +79,8 @@ class Encoding:
         values in the chosen rows also depend on that person's rows alone.
         """
         encoded, privacy = self.columns(), self.schema.privacy
-        if self.known is not None:
-            encoded[f"known_{column_number(self.schema, self.known)}"] = self._known(self.known)
+        if self.counted is not None:
+            encoded[f"known_{column_number(self.schema, self.counted)}"] = self._known(self.counted)
         listed = _listed({**encoded, **fit})
         names = (*encoded, *fit)
         if privacy.unit == "row":
@@ -108,7 +108,7 @@ class Encoding:
         d = self.dialect
         conditions = [
             d.is_among(d.text_of(d.quote(name), "text"), texts, self.parameters)
-            for name, texts in self.only.items()
+            for name, texts in self.only_texts.items()
         ]
         return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
@@ -119,7 +119,7 @@ class Encoding:
         return f"NULLIF({self.number(name)}, {self.dialect.number_literal(math.nan)})"
 
     def code_of_text(self, name: str, text: str) -> str:
-        """The code of one of the column's texts: the code the column would have if it was not in `texts`."""
+        """The code of one of the column's texts, which the column itself lacks if it is `uncoded`."""
         return self._code(text, text, _codes(self.schema.columns[name]), self.schema.domain(name))
 
     def _spread_text(self, name: str) -> str:
@@ -263,7 +263,7 @@ class Encoding:
         """The position of the value among the declared values, from 1; 0 for anything else."""
         source = self.dialect.quote(name)
         key = self._key(source, self.kinds[name], column)
-        if name in self.texts:
+        if name in self.uncoded:
             return key
         return self._code(source, key, _codes(column), self.schema.domain(name))
 

@@ -54,8 +54,8 @@ class SparkDialect(Dialect):
     counts_clamped = True
     numbers_cells = True
 
-    def for_texts(self, number: int, columns: int) -> SparkDialect:
-        return replace(self, is_wide=columns > _MOST_FIELDS, compares_texts=number <= _MOST_COMPARISONS)
+    def for_texts(self, texts: int, columns: int) -> SparkDialect:
+        return replace(self, is_wide=columns > _MOST_FIELDS, compares_texts=texts <= _MOST_COMPARISONS)
 
     def quote(self, name: str) -> str:
         """The view's name for a column. It is the engine's own, because Spark ignores case in names."""

@@ -137,22 +137,22 @@ def grouped_statement(
     `few_texts` names the columns that have so few texts, including undeclared ones, that cells may be counted
     by text. The statement's values are bound to the parameters of the encodings.
     """
-    own, texts, known = encodings[0], frozenset[str](), None
+    own, uncoded, counted = encodings[0], frozenset[str](), None
     has_row_cells = own.dialect.numbers_cells and suits_row_cells(query, schema, subsets)
     if stored is None and schema.privacy.unit == "row":
-        query, only = _without_equalities(query, own)
+        query, only_texts = _without_equalities(query, own)
         grouped = frozenset((*query.group_by, *(name for subset in subsets for name in subset)))
         read = _read_columns(query, grouped, schema)
         if not has_row_cells:  # a cell's number is computed from codes, not texts
-            texts = frozenset(name for name in grouped - read if _is_text(name, own)) & frozenset(few_texts)
+            uncoded = frozenset(name for name in grouped - read if _is_text(name, own)) & frozenset(few_texts)
         if _is_clamped(query.aggregate.column, schema) and not own.dialect.counts_clamped:
-            known = query.aggregate.column
+            counted = query.aggregate.column
         wanted = grouped | read
-        number = sum(len(members_of(schema.column(name))) for name in wanted - texts)
-        dialect = own.dialect.for_texts(number, len(wanted))
-        encodings = [replace(own, dialect=dialect, texts=texts, only=only, known=known, wanted=wanted)]
+        texts = sum(len(members_of(schema.column(name))) for name in wanted - uncoded)
+        encoding = replace(own, uncoded=uncoded, only_texts=only_texts, counted=counted, wanted=wanted)
+        encodings = [replace(encoding, dialect=own.dialect.for_texts(texts, len(wanted)))]
     select = row_cells_select if has_row_cells else grouped_select
-    rendered = select(query, schema, subsets, has_known=known is not None, parameters=own.parameters)
+    rendered = select(query, schema, subsets, has_known=counted is not None, parameters=own.parameters)
     encoded = stored or all_rows(schema, encodings)
     tables = {ENCODED: encoded.sql}
     if names := expressions(query, schema):
@@ -161,9 +161,9 @@ def grouped_statement(
     if has_row_cells:
         tables[ROW_CELLS] = _sql(rendered, own)
         rendered = cells_select(rendered, ROW_CELLS)
-    if texts:
+    if uncoded:
         tables[CELLS] = _sql(rendered, own)
-        tables[NAMED_CELLS] = _encoded_cells(rendered, texts, own)
+        tables[NAMED_CELLS] = _encoded_cells(rendered, uncoded, own)
         rendered = regrouped_select(rendered, NAMED_CELLS)
     listed = ", ".join(f"{name} {own.dialect.inlined} ({sql})" for name, sql in tables.items())
     return f"WITH {listed} {_sql(rendered, own)}"
@@ -178,9 +178,9 @@ def _sql(rendered: Rendered, encoding: Encoding) -> str:
     return rendered.sql(encoding.dialect.name, encoding.dialect.placeholder)
 
 
-def _encoded_cells(cells: Rendered, texts: frozenset[str], encoding: Encoding) -> str:
+def _encoded_cells(cells: Rendered, uncoded: frozenset[str], encoding: Encoding) -> str:
     """The cells with codes instead of texts. A column that a subset lacks gets the code of NULL."""
-    codes = {code_column(encoding.schema, name): name for name in texts}
+    codes = {code_column(encoding.schema, name): name for name in uncoded}
     listed = [
         f"{encoding.code_of_text(codes[column], column)} AS {column}" if column in codes else column
         for column in cells.tree.named_selects
@@ -196,17 +196,18 @@ def _without_equalities(query: Query, encoding: Encoding) -> tuple[Query, dict[s
     """
     parts = query.where.parts if isinstance(query.where, And) else (query.where,)
     remaining: list[Filter] = []
-    only: dict[str, list[str]] = {}
+    only_texts: dict[str, list[str]] = {}
     for part in parts:
         if isinstance(part, Comparison) and part.operator == "=" and _is_text(part.column, encoding):
             texts = _members(part, encoding.schema)
-            only[part.column] = [text for text in texts if text in only.get(part.column, texts)]
+            admitted = only_texts.get(part.column, texts)
+            only_texts[part.column] = [text for text in texts if text in admitted]
         elif part is not None:
             remaining.append(part)
-    if not all(only.values()):  # contradictory conditions; every engine handles the unchanged query
+    if not all(only_texts.values()):  # contradictory conditions; every engine handles the unchanged query
         return query, {}
     where = And(tuple(remaining)) if len(remaining) > 1 else next(iter(remaining), None)
-    return replace(query, where=where), only
+    return replace(query, where=where), only_texts
 
 
 def _members(part: Comparison, schema: Schema) -> list[str]:
