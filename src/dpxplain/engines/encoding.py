@@ -59,7 +59,7 @@ class Encoding:
     uncoded: frozenset[str] = frozenset()
     """Columns whose code is the text itself, because cells are counted by texts and encoded afterwards."""
     counted: str | None = None
-    """The column whose known values are counted through an extra column `known_i`, which needs no clamping."""
+    """The column whose known values an extra column `known_i` counts, so that it needs no clamping."""
     only_texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Texts by column: rows with any other text in the column are left out."""
     wanted: frozenset[str] | None = None
