@@ -561,6 +561,9 @@ def _read_all(connection: Connection, rows: Rows, values: list[Any]) -> None:
     connection.execute(f"SELECT {counted} FROM ({rows.sql})", values).fetchall()
 
 
+# -- Sources and their digests -----------------------------------------------------------------------------
+
+
 def source_of(source: object) -> FileSource | TableSource:
     """The object that can tell whether a source has changed since it was read."""
     files = local_files(source)

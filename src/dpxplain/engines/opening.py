@@ -401,15 +401,14 @@ def spark_table(source: str) -> CatalogTable:
 
 def postgres_catalog(source: str) -> CatalogTable:
     """The table of `postgresql://user@host/database::schema.table`, from information_schema alone."""
-    from dpxplain.engines.postgres_engine import catalog_connection
+    from dpxplain.engines.postgres_engine import address_and_table, catalog_connection
 
     if holds_password(source):
         raise SourceError(
             "The address must not contain a password.",
             remedy="Remove it, and set PGPASSWORD or PGPASSFILE, or use a service file.",
         )
-    address, mark, table_name = source.rpartition("::")
-    address, table_name = (address, table_name) if mark else (source, "")
+    address, table_name = address_and_table(source.removesuffix("::"))
     with catalog_connection(address) as connection:
         tables = connection.execute(
             "SELECT table_schema, table_name FROM information_schema.tables "

@@ -421,6 +421,18 @@ ColumnTypes = tuple[tuple[str, int, int | None, int | None], ...]
 """Name, type, precision and scale of the columns that are read, as PostgreSQL describes them."""
 
 
+def address_and_table(source: str) -> tuple[str, str]:
+    """The database's address, and the table that the source names behind it, or an empty text.
+
+    >>> address_and_table("postgresql://ann@[::1]/db::sales.flights")
+    ('postgresql://ann@[::1]/db', 'sales.flights')
+    >>> address_and_table("postgresql://ann@[::1]/db")
+    ('postgresql://ann@[::1]/db', '')
+    """
+    named = _TABLE.match(source)
+    return (named["address"], named["table"]) if named else (source, "")
+
+
 @dataclass(frozen=True)
 class PostgresAddress:
     """Where a table is, without secrets: postgresql://user@host/database or .../database::schema.table."""
@@ -435,10 +447,7 @@ class PostgresAddress:
                 "The address must not contain a password.",
                 remedy="Remove it, and set PGPASSWORD or PGPASSFILE, or use a service file.",
             )
-        table_match = _TABLE.match(source)
-        address, table = (
-            (table_match["address"], table_match["table"]) if table_match else (source, schema.table.name)
-        )
+        address, table = address_and_table(source)
         try:
             parameters: dict[str, Any] = dict(conninfo_to_dict(address))
         except psycopg.Error:
@@ -448,7 +457,8 @@ class PostgresAddress:
                 "The address of the PostgreSQL database cannot be read.",
                 remedy="Write postgresql://user@host:5432/database, with special characters as %XX.",
             )
-        return cls({key: value for key, value in parameters.items() if value is not None}, table)
+        conninfo = {key: value for key, value in parameters.items() if value is not None}
+        return cls(conninfo, table or schema.table.name)
 
     @classmethod
     def of_all(cls, source: str, parts: Mapping[str, Schema]) -> list[PostgresAddress]:
