@@ -153,17 +153,13 @@ def combined_source(
             place = f"{engine_name(source)} {name} {table}"
             described[name] = LiveTable(schema, place, lambda: None)
         else:
-            described[name] = _described(name, other)
+            from dpxplain.engines.duckdb import digested_source
+
+            files = local_files(other)
+            if files is not None:
+                source_files(files)  # raises if a file is missing
+            described[name] = digested_source(other, name)
     return PrivateSources({schema.table.name: own, **described})
-
-
-def _described(name: str, source: object) -> DataSource:
-    from dpxplain.engines.duckdb import digested_source
-
-    files = local_files(source)
-    if files is not None:
-        source_files(files)  # raises if a file is missing
-    return digested_source(source, name)
 
 
 def source_figures(source: object, schema: Schema, *, memory: str | None = None) -> SourceFigures:

@@ -660,14 +660,12 @@ class PostgresDialect(Dialect):
     def whole(self, source: str, kind: Kind) -> str:
         if kind in ("whole", "boolean"):
             return f"{source}::int::bigint" if kind == "boolean" else f"{source}::bigint"
-        # NaN fails the test below, because PostgreSQL sorts it above every number.
-        low, end = (
-            ("'-9223372036854775808'::float8", "'9223372036854775808'::float8")
-            if kind == "float"
-            else ("'-9223372036854775808'::numeric", "'9223372036854775808'::numeric")
+        number = "float8" if kind == "float" else "numeric"
+        # NaN fails the test, because PostgreSQL sorts it above every number.
+        is_long = (
+            f"{source} >= '-9223372036854775808'::{number} AND {source} < '9223372036854775808'::{number}"
         )
-        fits = f"{source} >= {low} AND {source} < {end} AND {source} = floor({source})"
-        return f"CASE WHEN {fits} THEN {source}::bigint END"
+        return f"CASE WHEN {is_long} AND {source} = floor({source}) THEN {source}::bigint END"
 
     def truth(self, source: str, kind: Kind) -> str:
         if kind == "boolean":

@@ -44,14 +44,8 @@ from dpxplain.sql.source import (
 # -- Admission ---------------------------------------------------------------------------------------------
 
 _CLAUSES = (
-    TokenType.WITH,
-    TokenType.SELECT,
-    TokenType.FROM,
-    TokenType.WHERE,
-    TokenType.GROUP_BY,
-    TokenType.HAVING,
-    TokenType.ORDER_BY,
-    TokenType.LIMIT,
+    *(TokenType.WITH, TokenType.SELECT, TokenType.FROM, TokenType.WHERE),
+    *(TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT),
 )
 _ADMITTED_TOKENS = {
     *_CLAUSES,

@@ -24,12 +24,7 @@ from dpxplain.sql.source import DIALECT, Source, read
 
 _JOIN_RULE = "A join compares a column of the data with the key of the other table"
 _JOIN_WORDS = {TokenType.LEFT, TokenType.INNER, TokenType.JOIN}
-_REFUSED_JOINS = {
-    TokenType.RIGHT: "RIGHT JOIN",
-    TokenType.FULL: "FULL JOIN",
-    TokenType.CROSS: "CROSS JOIN",
-    TokenType.NATURAL: "NATURAL JOIN",
-}
+_REFUSED_JOINS = {TokenType.RIGHT, TokenType.FULL, TokenType.CROSS, TokenType.NATURAL}
 _AFTER_TABLES = {TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT}
 _NAMES = {*DIALECT.parser_class.TABLE_ALIAS_TOKENS, TokenType.VAR, TokenType.IDENTIFIER}
 _NAMES -= _JOIN_WORDS | _AFTER_TABLES
@@ -124,7 +119,7 @@ class _Reader:
             return False
         if (kind := self.token.token_type) in _REFUSED_JOINS:
             raise self.source.refuse(
-                f"{_REFUSED_JOINS[kind]} is not supported.",
+                f"{self.token.text.upper()} JOIN is not supported.",
                 "Write JOIN; with a public table, LEFT JOIN works too.",
                 self.token,
             )
