@@ -341,7 +341,7 @@ _TYPE_KINDS = {
 }
 _WHOLE_TYPES = re.compile(r"(small|big|tiny)?int(eger)?\b|short|long|byte", re.IGNORECASE)
 _SYSTEM = ("pg_catalog", "information_schema")
-_MOST_NAMED = 20  # tables of a database in a refusal
+_LISTED = 20  # tables of a database in a refusal
 
 
 @dataclass(frozen=True)
@@ -437,9 +437,7 @@ def _chosen_table(tables: list[tuple[str, str]], table_name: str) -> tuple[str, 
     problem = (
         f"There is no single table {table_name}." if table_name else f"The database has {len(tables)} tables."
     )
-    names = ", ".join(map(".".join, tables[:_MOST_NAMED])) + (
-        " and more" if len(tables) > _MOST_NAMED else ""
-    )
+    names = ", ".join(map(".".join, tables[:_LISTED])) + (" and more" if len(tables) > _LISTED else "")
     raise SourceError(
         problem, remedy=f"Name one as address::schema.table. The tables are: {names or 'none'}."
     )
