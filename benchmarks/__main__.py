@@ -42,7 +42,7 @@ def run(every_shape: list[Shape], rows: int, largest: int, rounds: int, cells: i
     results = Results(rows, rounds, SECONDS_EACH)
     for shape in every_shape:
         results.cases += _printed_cases(explaining.run(shape, rows, rounds))
-    results.growth += _printed_cases(explaining.grow(every_shape[0], largest, rounds))
+    results.growth += _printed_cases(explaining.measure_growth(every_shape[0], largest, rounds))
     results.figures += _printed(_figures(rows, rounds, cells))
     return results
 

@@ -55,7 +55,7 @@ def run(shape: Shape, rows: int, rounds: int) -> Iterator[Case]:
         contenders.close()
 
 
-def grow(shape: Shape, largest: int, rounds: int) -> Iterator[Case]:
+def measure_growth(shape: Shape, largest: int, rounds: int) -> Iterator[Case]:
     """Measures the default explanation of pairs at a hundredth, a tenth and all of the largest size."""
     for rows in (largest // 100, largest // 10, largest):
         contenders = Contenders(shape.make(rows), shape.schema)

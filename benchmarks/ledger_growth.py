@@ -25,7 +25,7 @@ _CACHE = "PRAGMA cache_size = -500000"  # 500 MB: an index of random keys does n
 _VARYING = ("id", "time", "key", "total_units", "own_units", "number", "subject")
 
 
-def grow(ledger: SQLLedger, dataset: str, lines: int, analyst: str | None = None) -> None:
+def fill_history(ledger: SQLLedger, dataset: str, lines: int, analyst: str | None = None) -> None:
     """Adds released entries until the data set's history has `lines` lines.
 
     The entries repeat the last charge, or the analyst's last charge, each with a new key. One in a hundred is

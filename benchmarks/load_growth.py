@@ -21,7 +21,7 @@ from typing import Any
 
 import httpx
 
-from benchmarks.ledger_growth import grow
+from benchmarks.ledger_growth import fill_history
 from benchmarks.load_latency import questions
 from benchmarks.load_servers import ServerProcess, Setting, served, write_adult
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
@@ -105,7 +105,7 @@ def measure(
     places: Sequence[tuple[Path, str]], sizes: Sequence[int] = SIZES, times: int = 30
 ) -> list[Growth]:
     """Measures each size, in ascending order. Each has its own folder and ledger address."""
-    ledgers = [_grown(Setting(*place), lines) for place, lines in zip(places, sizes, strict=True)]
+    ledgers = [_long_ledger(Setting(*place), lines) for place, lines in zip(places, sizes, strict=True)]
     with ExitStack() as stack:
         servers = [ledger.start(stack) for ledger in ledgers]
         kinds = {kind: _fast_tenths(servers, kind, times) for kind in servers[0].requests}
@@ -121,7 +121,7 @@ def measure(
         ]
 
 
-def _grown(setting: Setting, lines: int) -> _Ledger:
+def _long_ledger(setting: Setting, lines: int) -> _Ledger:
     """A ledger with an answer, its preparation and `lines` lines, which a whole verification finds intact."""
     write_adult(setting.folder / "data", 100_000.0)
     tokens = setting.tokens(["ann", "ben"]) | setting.tokens(["carol"], "curator")
@@ -131,7 +131,7 @@ def _grown(setting: Setting, lines: int) -> _Ledger:
         _body(ann.post(f"{_AT}/prepare?wait=60", json={"answer": answer, "rho": 0.01}))
         _body(ann.post(f"{_AT}/query", json={"sql": next(fresh), "rho": 0.01}))
     with closing(open_ledger(setting.ledger)) as book:
-        grow(book, _DATASET, lines)
+        fill_history(book, _DATASET, lines)
         verify_seconds = _verify_seconds(book, full=True), _verify_seconds(book, full=False)
     return _Ledger(setting, lines, tokens, answer, fresh, verify_seconds)
 

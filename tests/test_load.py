@@ -12,7 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent))  # for benchmarks
 
 from benchmarks import load, load_document, load_results
-from benchmarks.ledger_growth import grow
+from benchmarks.ledger_growth import fill_history
 from benchmarks.load_growth import Growth, Times
 from benchmarks.load_results import Line, Result
 
@@ -44,7 +44,7 @@ def test_a_ledger_made_long_verifies_and_goes_on(
         for key in ("first", "second"):
             charge = Charge("query", key, Request("SELECT COUNT(*) FROM adult"), 0.25)
             ann.release(ann.reserve("adult", charge).id, '{"count": 48839}')
-        grow(ledger, "adult", 100)
+        fill_history(ledger, "adult", 100)
         last = ann.reserve("adult", Charge("query", "last", Request("SELECT 1"), 0.5))
         lines = ann.history("adult")
         assert len([line for line in lines if line.rho]) == 101

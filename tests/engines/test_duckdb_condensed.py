@@ -70,14 +70,14 @@ def _sorted(
 )
 def test_a_condensed_pass_equals_a_full_one(aggregate: Aggregate, where: str) -> None:
     engine = DuckDBEngine(_frame(4000), SCHEMA)
-    assert engine._condensed, "so few different rows are worth condensing"
+    assert engine._has_condensed, "so few different rows are worth condensing"
     for group_by in ((), ("g",), ("g", "age")):
         query = Query("t", group_by, aggregate, FILTERS[where])
         for subsets in (((),), (("a",),), (("a",), ("both",), ("a", "both"))):
             condensed = _sorted(engine, query, subsets)
-            engine._condensed = False
+            engine._has_condensed = False
             assert _sorted(engine, query, subsets) == condensed
-            engine._condensed = True
+            engine._has_condensed = True
     engine.close()
 
 
@@ -92,7 +92,7 @@ def test_counting_in_dense_arrays_equals_counting_in_the_database(
     aggregate: Aggregate, where: str, condensed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = DuckDBEngine(_frame(4000), SCHEMA)
-    engine._condensed = condensed
+    engine._has_condensed = condensed
     monkeypatch.setattr(duckdb, "ROWS_AT_ONCE", 700)  # several batches
     for group_by in ((), ("g",), ("g", "age")):
         query = Query("t", group_by, aggregate, FILTERS[where])
@@ -113,5 +113,5 @@ def test_dense_arrays_are_chosen_by_declared_sizes_alone() -> None:
 
 def test_a_table_of_different_rows_is_not_condensed() -> None:
     engine = DuckDBEngine(_frame(20), SCHEMA)
-    assert not engine._condensed
+    assert not engine._has_condensed
     engine.close()

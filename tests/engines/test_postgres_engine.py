@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import traceback
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from engine_openers import address_of, fits, versioned, write_table
 import dpxplain as dpx
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.engines.engine import Engine
-from dpxplain.engines.opening import source_figures
+from dpxplain.engines.opening import postgres_catalog, source_figures
 from dpxplain.engines.postgres_engine import PostgresEngine
 from dpxplain.errors import BadRequest, SchemaError, SourceError
 from dpxplain.model.process import Stop, Stopped, stoppable
@@ -205,6 +206,37 @@ def test_a_failing_pass_says_nothing_of_the_data_or_of_the_server(
 def slow_table(database: Database) -> Schema:
     database.execute("CREATE VIEW t AS SELECT 1 AS x FROM pg_sleep(60)")
     return declare({"x": {"values": [1]}})
+
+
+@pytest.mark.parametrize("view", ["tables", "columns"])
+def test_a_catalog_that_cannot_be_read_is_refused_without_the_servers_words(
+    database: Database, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch, view: str
+) -> None:
+    database.execute(
+        """CREATE TABLE t (x int);
+        DROP ROLE IF EXISTS reader; CREATE ROLE reader LOGIN PASSWORD 'reads';
+        GRANT SELECT ON t TO reader"""
+    )
+    monkeypatch.setenv("PGPASSWORD", "reads")
+    address = address_of(postgres_server, "t", "reader")
+    assert [column.name for column in postgres_catalog(address).columns] == ["x"]
+    database.execute(f"REVOKE SELECT ON information_schema.{view} FROM PUBLIC")
+    try:
+        with pytest.raises(SourceError) as refused:
+            postgres_catalog(address)
+    finally:
+        database.execute(f"GRANT SELECT ON information_schema.{view} TO PUBLIC")
+    assert refused.value.problem == "The database's catalog cannot be read."
+    assert "permission denied" not in "".join(traceback.format_exception(refused.value))
+    assert refused.value.__context__ is None
+    database.execute("DROP TABLE t; DROP ROLE reader")
+
+
+def test_a_catalog_cannot_be_read_without_psycopg(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    monkeypatch.delitem(sys.modules, "dpxplain.engines.postgres_engine")
+    with pytest.raises(SourceError, match="needs the package psycopg"):
+        postgres_catalog("postgresql://reader@host/db")
 
 
 def test_a_statement_ends_at_its_time_limit(database: Database, postgres_server: PostgresServer) -> None:

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # for benchmarks
 
-from benchmarks.ledger_growth import grow
+from benchmarks.ledger_growth import fill_history
 from ledger_contract import reserve, store
 
 from dpxplain.ledger import store as transactions
@@ -44,7 +44,7 @@ def long(ledger: SQLLedger) -> SQLLedger:
         ledger.grant("adult", name, 400.0, **WHY)
     store(ledger.account("ben"), "query", "of ben")
     store(ledger.account("ann"), "query", "of ann")
-    grow(ledger, "adult", LINES)
+    fill_history(ledger, "adult", LINES)
     return ledger
 
 
@@ -144,7 +144,7 @@ READS: dict[str, tuple[int, Callable[[SQLLedger], object]]] = {
 
 def test_reading_is_the_same_work_on_a_longer_ledger(long: SQLLedger) -> None:
     before = {name: Work(long, read) for name, (_, read) in READS.items()}
-    grow(long, "adult", 5 * LINES)
+    fill_history(long, "adult", 5 * LINES)
     for name, (most_statements, read) in READS.items():
         after, number = Work(long, read), len(before[name].statements)
         assert len(after.statements) == number <= most_statements, (name, after.statements)
@@ -156,7 +156,7 @@ def test_notices_are_found_among_many_lines_of_the_local_owner(ledger: SQLLedger
     store(ledger, "query", "of the owner")
     amounts = []
     for lines in (LINES, 5 * LINES):
-        grow(ledger, "adult", lines, analyst="")
+        fill_history(ledger, "adult", lines, analyst="")
         amounts.append(Work(ledger, lambda ledger: ledger.account("ben").history_page("adult")).amount)
     assert len(ledger.account("ben").history("adult")) == 1
     assert amounts[1] <= 1.2 * amounts[0] + 20
@@ -172,7 +172,7 @@ def test_a_charge_and_its_release_are_the_same_work_on_a_longer_ledger(long: SQL
     amounts: list[int] = []
     numbers = itertools.count()
     for lines in (LINES, 5 * LINES):
-        grow(long, "adult", lines)
+        fill_history(long, "adult", lines)
         charge(long)  # the anchor reads once what others have charged meanwhile
         work = Work(long, charge)
         assert len(work.statements) <= 21
@@ -194,7 +194,7 @@ def test_an_anchor_that_is_missing_or_far_behind_is_written_by_the_same_work_on_
 
     amounts = []
     for lines in (5 * LINES, 10 * LINES):
-        grow(long, "adult", lines)
+        fill_history(long, "adult", lines)
         amounts.append(Work(long, write_mark).amount)
     assert amounts[1] <= 1.2 * amounts[0] + 20
 
@@ -232,7 +232,7 @@ def test_starting_a_server_is_the_same_work_on_a_longer_ledger(
         ann.release(reserve(ann, 0.001, dataset="people"), "{}")
     for lines in (5 * LINES, 20 * LINES):
         with closing(open_ledger(place)) as ledger:
-            grow(ledger, "people", lines)
+            fill_history(ledger, "people", lines)
 
         def counted(*arguments: Any, lines: int = lines) -> Any:
             connection = connect(*arguments)

@@ -264,7 +264,7 @@ averaged = st.builds(
 def formulas(draw) -> NoisyFormula:
     released = [NoisyValue(i, draw(parts | averaged)) for i in range(3)]
     leaf = st.sampled_from(released) | st.builds(Constant, numbers)
-    grow = st.recursive(
+    expressions = st.recursive(
         leaf,
         lambda inner: (
             st.builds(lambda name, x, y: op(name, x, y), st.sampled_from("+-*/"), inner, inner)
@@ -272,7 +272,7 @@ def formulas(draw) -> NoisyFormula:
         ),
         max_leaves=7,
     )
-    return draw(grow)
+    return draw(expressions)
 
 
 @settings(max_examples=80, deadline=None)

@@ -65,7 +65,7 @@ Kind = Literal[
 
 NUMBERS: tuple[Kind, ...] = ("whole", "decimal", "long decimal", "float")
 MOMENTS: tuple[Kind, ...] = ("date", "timestamp", "zoned")
-WORDS: dict[Kind, str] = dict.fromkeys(NUMBERS, "numbers") | {
+KIND_WORDS: dict[Kind, str] = dict.fromkeys(NUMBERS, "numbers") | {
     "boolean": "true or false", "text": "text", "date": "text", "timestamp": "timestamps",
     "zoned": "timestamps", "nothing": "nothing", "other": "values of another type",
 }  # fmt: skip
@@ -162,8 +162,8 @@ class Dialect(ABC):
     def is_nan(self, number: str) -> str:
         return f"isnan({number})"
 
-    def for_texts(self, number: int, columns: int) -> Dialect:
-        """The dialect for a statement that encodes `columns` columns with `number` declared texts in all."""
+    def for_texts(self, texts: int, columns: int) -> Dialect:
+        """The dialect for a statement that encodes so many columns, with so many declared texts in all."""
         return self
 
     @abstractmethod
@@ -174,7 +174,7 @@ class Dialect(ABC):
         """Whether a text, compared by its bytes, is one of the values."""
         return f"{text} IN ({', '.join(self.placeholder(parameters.bind(value)) for value in values)})"
 
-    def known_text(self, text: str) -> str:
+    def is_unit(self, text: str) -> str:
         """Whether a text names a privacy unit: '' and 'nan' do not."""
         return f"({text} IS NOT NULL AND lower({text}) NOT IN ('', 'nan'))"
 

@@ -43,16 +43,17 @@ from dpxplain.engines.encoding import Encoding, Rows, check_columns
 from dpxplain.engines.engine import Recognised
 from dpxplain.engines.source_kinds import local_files
 from dpxplain.engines.source_state import FileSource, PrivateSources, quiet
-from dpxplain.engines.statements import check_units, fit_counts, grouped_of, joined_rows, value_counts
+from dpxplain.engines.statements import Fetch, check_units, fit_counts, grouped_of, joined_rows, value_counts
 from dpxplain.errors import DataChanged, InternalError, SourceError
 from dpxplain.model.column import ValueCounts
 from dpxplain.model.confidential import Confidential, ContentDigest, sealed
+from dpxplain.model.expression import quoted_name
 from dpxplain.model.groups import MOST_CELLS, AnyGrouped, Block, DenseGrouped, Grouped, cell_count
 from dpxplain.model.process import check_stop, interruptible, stoppable_steps
 from dpxplain.model.query import CONDENSED, DERIVED, ENCODED, Parameters, Query, Subsets, code_column
 from dpxplain.model.schema import Schema, all_parts, parts
 from dpxplain.model.schema_fit import FitCounts, FitQuestion
-from dpxplain.sql.render import Rendered, expressions, fits_condensed, grouped_select, row_select
+from dpxplain.sql.render import Rendered, code_sizes, expressions, fits_condensed, grouped_select, row_select
 
 # -- Passes ------------------------------------------------------------------------------------------------
 #
@@ -118,19 +119,19 @@ class DenseCounts:
 
 
 class DuckDBPasses:
-    """Counts encoded rows in DuckDB; the base class of the DuckDB engines."""
+    """Counts encoded rows in DuckDB. The constructors of subclasses set the connection and the columns."""
 
     is_live = False
-    schema: Schema
     _connection: Connection
-    _columns: tuple[str, ...] = ()
-    _condensed: bool = False
+    _columns: tuple[str, ...]
+    _has_condensed = False
     _streamed: str | None = None  # SQL of the rows, for passes over the source itself
     _given: Any = None  # the table in memory that this SQL reads, if any
 
-    def __init__(self) -> None:
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
         self._values: list[Any] = []  # the parameters of `_streamed`
-        self._empty: DuckDBPasses | None = None  # the same tables without rows, created when first needed
+        self._empty: _EmptyTables | None = None  # the same tables without rows, created when first needed
 
     def check_unchanged(self) -> None:
         """Nothing to check: encoded rows belong to this engine, and files are compared after each pass."""
@@ -138,24 +139,32 @@ class DuckDBPasses:
     @sealed
     def _rehearse(self, query: Query, subsets: Subsets) -> AnyGrouped:
         """The result of `_scan` over empty tables with the same columns."""
-        with self._cursor():  # raises if this engine was closed
-            self._empty = self._empty or _without_rows(self)
+        with self._cursor() as cursor:  # raises if this engine was closed
+            self._empty = self._empty or self._without_rows(cursor)
             return self._empty._scan(query, subsets)
+
+    def _without_rows(self, cursor: Connection) -> _EmptyTables:
+        rows = {ENCODED: self._streamed or f"FROM {ENCODED}"}
+        if self._has_condensed:
+            rows[CONDENSED] = f"FROM {CONDENSED}"
+        tables = []
+        for table, sql in rows.items():
+            described = cursor.execute(f"DESCRIBE {sql}", self._values).fetchall()
+            tables.append(f"{table} ({', '.join(f'{name} {kind}' for name, kind, *_ in described)})")
+        return _EmptyTables(self.schema, self._columns, self._has_condensed, tables)
 
     @sealed
     def _scan(self, query: Query, subsets: Subsets) -> AnyGrouped:
-        names = {*query.group_by, *(name for subset in subsets for name in subset)}
-        sizes = {name: len(self.schema.domain(name)) + 1 for name in names}
+        sizes = code_sizes(self.schema, (query.group_by, *subsets))
         scan = self._dense_scan if suits_dense(query.group_by, subsets, sizes) else self._grouping_sets
-        return scan(query, subsets, self._condensed and fits_condensed(query, self.schema))
+        return scan(query, subsets, self._has_condensed and fits_condensed(query, self.schema))
 
     def _dense_scan(self, query: Query, subsets: Subsets, condensed: bool) -> DenseGrouped:
         """Reads the rows out of DuckDB and counts them in dense arrays."""
-        attributes = list(dict.fromkeys(name for subset in subsets for name in subset))
+        attributes = tuple(dict.fromkeys(name for subset in subsets for name in subset))
         parameters = Parameters(list(self._values))
         rendered = row_select(query, self.schema, attributes, condensed=condensed, parameters=parameters)
-        names = (*query.group_by, *attributes)
-        sizes = {name: len(self.schema.domain(name)) + 1 for name in names}
+        sizes = code_sizes(self.schema, (query.group_by, attributes))
         counts = DenseCounts(query.group_by, subsets, sizes, has_total=query.aggregate.kind != "count")
         with self._cursor() as cursor:
             sql = self._statement(rendered, query)
@@ -165,7 +174,7 @@ class DuckDBPasses:
             nothing = pa.RecordBatch.from_pylist([], schema=reader.schema)
             for batch in stoppable_steps(chain([next(reader, nothing)], reader)):
                 columns = {name: _numbers(batch[name]) for name in batch.schema.names}
-                codes = {name: columns[code_column(self.schema, name)] for name in names}
+                codes = {name: columns[code_column(self.schema, name)] for name in sizes}
                 counts.add(codes, columns["count"], columns.get("total"))
         return counts.grouped()
 
@@ -198,20 +207,15 @@ class DuckDBPasses:
             yield cursor
 
 
-def _without_rows(passes: DuckDBPasses) -> DuckDBPasses:
-    """Passes over empty tables that have the columns of the encoded ones, in another database."""
-    empty = DuckDBPasses()
-    empty.schema, empty._columns, empty._condensed = passes.schema, passes._columns, passes._condensed
-    rows = {ENCODED: passes._streamed or f"FROM {ENCODED}"}
-    if passes._condensed:
-        rows[CONDENSED] = f"FROM {CONDENSED}"
-    tables = []
-    with passes._cursor() as cursor:
-        for table, sql in rows.items():
-            described = cursor.execute(f"DESCRIBE {sql}", passes._values).fetchall()
-            tables.append(f"{table} ({', '.join(f'{name} {kind}' for name, kind, *_ in described)})")
-    empty._connection = _empty_tables(os.getpid(), *tables)
-    return empty
+class _EmptyTables(DuckDBPasses):
+    """Passes over tables without rows, which have the columns of the encoded ones, in another database."""
+
+    def __init__(
+        self, schema: Schema, columns: tuple[str, ...], has_condensed: bool, tables: Sequence[str]
+    ) -> None:
+        super().__init__(schema)
+        self._columns, self._has_condensed = columns, has_condensed
+        self._connection = _empty_tables(os.getpid(), *tables)
 
 
 @lru_cache(maxsize=16)
@@ -267,10 +271,9 @@ class DuckDBEngine(DuckDBPasses):
         `cache` is the folder for the encoded rows of files, if the schema allows writing them.
         Files that are `recognised` by their state are not digested.
         """
-        super().__init__()
+        super().__init__(schema)
         source = lasting(source)
-        self.schema = schema
-        self._source, self._memory = Confidential(source), memory
+        self._data, self._memory = Confidential(source), memory  # `_data`: a path or a table
         self.source = source_of(source)
         self._folder = cache or temporary_folder()
         self._place = storage_place(schema, self.source, memory)
@@ -315,28 +318,31 @@ class DuckDBEngine(DuckDBPasses):
         return cells
 
     def fit(self, asked: FitQuestion, *, rehearsed: bool = False) -> Confidential[FitCounts]:
-        return self._read_again(lambda source: self._fit(source, asked, rehearsed), rehearsed)
+        return self._read_again(lambda encoding, fetch: fit_counts(encoding, asked, fetch), rehearsed)
 
     def value_counts(
         self, column: str, longest: int, *, rehearsed: bool = False
     ) -> Confidential[ValueCounts]:
         return self._read_again(
-            lambda source: self._value_counts(source, column, longest, rehearsed), rehearsed
+            lambda encoding, fetch: value_counts(encoding, column, longest, fetch), rehearsed
         )
 
-    def _read_again(self, count: Callable[[object], T], rehearsed: bool) -> Confidential[T]:
-        """Counts in the source, not the encoded rows. Raises if the source changed since it was encoded."""
-        if rehearsed:
-            return self._source.map(count)
-        is_same = False
+    def _read_again(self, count: Callable[[Encoding, Fetch], T], rehearsed: bool) -> Confidential[T]:
+        """Counts in the source, because encoded rows have neither undeclared nor unclamped values.
+
+        Raises if the source changed since it was encoded.
+        """
+        is_same = rehearsed  # a rehearsal reads no rows, so no change of them matters
 
         def count_and_compare(source: object) -> T:
             nonlocal is_same
-            counts = count(source)
-            is_same = self.source.holds_same(source, self._digest)
+            with self._connect() as connection, interruptible(connection.interrupt):
+                encoding = self._source_encoding(connection, source, rehearsed)
+                counts = count(encoding, lambda sql, values: connection.execute(sql, values).fetchall())
+            is_same = rehearsed or self.source.holds_same(source, self._digest)
             return counts
 
-        counts = self._source.map(count_and_compare)
+        counts = self._data.map(count_and_compare)
         if not is_same:
             raise DataChanged.of(self.schema.table.name, charged=True)
         return counts
@@ -345,20 +351,6 @@ class DuckDBEngine(DuckDBPasses):
         with closing(open_connection(self._memory)) as connection:
             opened = open_source(connection, table, self.schema.table.name)
             return table_digest(opened.relation.to_arrow_reader())
-
-    def _fit(self, source: object, asked: FitQuestion, rehearsed: bool) -> FitCounts:
-        """Reads the source again: in encoded rows, a clamped value looks like one at its bound."""
-        with self._connect() as connection, interruptible(connection.interrupt):
-            encoding = self._source_encoding(connection, source, rehearsed)
-            return fit_counts(encoding, asked, lambda sql, values: connection.execute(sql, values).fetchall())
-
-    @sealed
-    def _value_counts(self, source: object, column: str, longest: int, rehearsed: bool) -> ValueCounts:
-        with self._connect() as connection, interruptible(connection.interrupt):
-            encoding = self._source_encoding(connection, source, rehearsed)
-            return value_counts(
-                encoding, column, longest, lambda sql, values: connection.execute(sql, values).fetchall()
-            )
 
     def _source_encoding(self, connection: Connection, source: object, rehearsed: bool) -> Encoding:
         """The encoding of the source. Creates the view `source`, without rows if rehearsed."""
@@ -401,8 +393,7 @@ class DuckDBEngine(DuckDBPasses):
         opened.check_rows()
         opened.relation.create_view("source")
         self._given, self._streamed, self._values = opened.given, rows.sql, values
-        counted = ", ".join(f"COUNT({name})" for name in rows.columns)
-        self._connection.execute(f"SELECT {counted} FROM ({rows.sql})", values).fetchall()
+        _read_all(self._connection, rows, values)
         self._read_unknown()
         self._connection.execute("SET allowed_paths = ?", [list(opened.files)])
 
@@ -416,13 +407,12 @@ class DuckDBEngine(DuckDBPasses):
             self._read_unknown()
             self._connection.execute("DROP VIEW source")
         trust_statistics(self._connection)
-        self._condensed = CONDENSED in tables
+        self._has_condensed = CONDENSED in tables
         opened.release()
 
     def _read_unknown(self) -> None:
         """Reads the columns that may be discovered, so that unreadable text is refused before any charge."""
-        quote = DuckDBDialect().quote
-        texts = [f"COUNT(length(CAST({quote(name)} AS VARCHAR)))" for name in self.schema.unknown]
+        texts = [f"COUNT(length(CAST({quoted_name(name)} AS VARCHAR)))" for name in self.schema.unknown]
         if texts:
             self._connection.execute(f"SELECT {', '.join(texts)} FROM source").fetchall()
 
@@ -461,8 +451,7 @@ class DuckDBJoinEngine(DuckDBPasses):
 
         A rehearsed engine joins the tables without their rows.
         """
-        super().__init__()
-        self.schema = schema
+        super().__init__(schema)
         self._has_rows = not rehearsed
         self._connection = open_connection(memory)
         self._dialect = DuckDBDialect(self._connection)
@@ -494,11 +483,11 @@ class DuckDBJoinEngine(DuckDBPasses):
         raise InternalError("Values cannot be discovered in joined tables.")
 
     def _open(self, sources: Mapping[str, object]) -> None:
-        read: dict[str, FileSource | TableSource] = {}
+        described: dict[str, FileSource | TableSource] = {}
         kinds: dict[str, Mapping[str, Kind]] = {}
         tables = []
         for number, (name, part) in enumerate(parts(self.schema).items()):
-            read[name] = source = source_of(sources[name])
+            described[name] = source = source_of(sources[name])
             opened = open_source(self._connection, sources[name], name)
             check_columns(part, opened.kinds, opened.untyped)
             kinds[name] = opened.kinds
@@ -509,7 +498,7 @@ class DuckDBJoinEngine(DuckDBPasses):
             if opened.given is not None:
                 self._connection.unregister("given")
         check_units(parts(self.schema), kinds)
-        self.source = PrivateSources(read)
+        self.source = PrivateSources(described)
         failed = SourceError("The tables could not be joined.", remedy="Ask the curator.")
         with quiet(failed), self._within_memory():
             self._join(tables)
@@ -535,7 +524,7 @@ class DuckDBJoinEngine(DuckDBPasses):
         for number in range(len(tables)):
             self._connection.execute(f"DROP TABLE part_{number}")
         trust_statistics(self._connection)
-        self._condensed = CONDENSED in created
+        self._has_condensed = CONDENSED in created
 
     def _within_memory(self) -> AbstractContextManager[None]:
         full = SourceError(
@@ -559,17 +548,20 @@ def check_tables(sources: Mapping[str, object], schema: Schema) -> None:
             kinds[name] = opened.kinds
             if name != schema.table.name:
                 with quiet(unreadable(name)):
-                    _read_once(connection, part, opened)
+                    encoding = Encoding(part, opened.kinds, DuckDBDialect(connection), keeps_unit=True)
+                    opened.check_rows()
+                    opened.relation.create_view("source")
+                    _read_all(connection, encoding.rows(), encoding.parameters.values)
     check_units(all_parts(schema), kinds)
 
 
-def _read_once(connection: Connection, part: Schema, opened: OpenedSource) -> None:
-    encoding = Encoding(part, opened.kinds, DuckDBDialect(connection), keeps_unit=True)
-    rows = encoding.rows()
-    opened.check_rows()
-    opened.relation.create_view("source")
+def _read_all(connection: Connection, rows: Rows, values: list[Any]) -> None:
+    """Encodes every value once and keeps nothing, so that unreadable rows are refused before any charge."""
     counted = ", ".join(f"COUNT({name})" for name in rows.columns)
-    connection.execute(f"SELECT {counted} FROM ({rows.sql})", encoding.parameters.values).fetchall()
+    connection.execute(f"SELECT {counted} FROM ({rows.sql})", values).fetchall()
+
+
+# -- Sources and their digests -----------------------------------------------------------------------------
 
 
 def source_of(source: object) -> FileSource | TableSource:

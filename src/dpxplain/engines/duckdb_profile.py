@@ -23,6 +23,7 @@ from dpxplain.engines.duckdb_source import (
 from dpxplain.engines.encoding import Encoding, check_columns, checked_rows, fit_figures
 from dpxplain.engines.source_state import quiet
 from dpxplain.errors import SourceError
+from dpxplain.model.expression import quoted_name
 from dpxplain.model.process import interruptible
 from dpxplain.model.schema import Schema
 from dpxplain.model.schema_fit import SourceFigures, UnitCandidate
@@ -54,8 +55,6 @@ _PERSON_NAME = re.compile(
 _CODED = re.compile(r"[A-Za-z]+[-_ ]?\d+[A-Za-z0-9]*")  # such as the tail numbers of planes
 _MOST_CODES = 100  # more codes or whole numbers than this may be keys of persons
 FEWEST_PERSONS = 20  # different values, in a column whose name says that it identifies persons
-
-quote = DuckDBDialect().quote
 
 
 @dataclass(frozen=True)
@@ -149,7 +148,9 @@ def profile_view(connection: Connection, opened: OpenedSource, names: Sequence[s
 
 def _wide_columns(connection: Connection, names: Sequence[str]) -> set[str]:
     """Columns whose first rows hardly repeat a value. Counting each value would take as long as sorting."""
-    counts = ", ".join(f"approx_count_distinct({quote(name)}), count({quote(name)})" for name in names)
+    counts = ", ".join(
+        f"approx_count_distinct({quoted_name(name)}), count({quoted_name(name)})" for name in names
+    )
     row = _row(connection, f"SELECT {counts} FROM (SELECT * FROM source LIMIT {_SAMPLED})")
     pairs = zip(names, row[::2], row[1::2], strict=True)
     return {name for name, distinct, filled in pairs if filled > MOST_VALUES and 2 * distinct > filled}
@@ -157,7 +158,7 @@ def _wide_columns(connection: Connection, names: Sequence[str]) -> set[str]:
 
 def _count_values(connection: Connection, names: Sequence[str]) -> None:
     """Creates `counted`: each column's different values with their rows, in one pass over the source."""
-    columns = [quote(name) for name in names] or ["1"]
+    columns = [quoted_name(name) for name in names] or ["1"]
     sets = ", ".join(f"({column})" for column in columns)
     parts = ", ".join(f"grouping({column}) AS other_{i}" for i, column in enumerate(columns))
     listed = ", ".join(columns)
@@ -166,36 +167,36 @@ def _count_values(connection: Connection, names: Sequence[str]) -> None:
         f"GROUP BY GROUPING SETS ({sets})"
     )
     for i, name in enumerate(names):
+        view, column = quoted_name(f"values of {name}"), quoted_name(name)
         connection.execute(
-            f"CREATE VIEW {quote(f'values of {name}')} AS SELECT {quote(name)} AS value, n FROM counted "
-            f"WHERE other_{i} = 0"
+            f"CREATE VIEW {view} AS SELECT {column} AS value, n FROM counted WHERE other_{i} = 0"
         )
 
 
 def _has_line_ends(connection: Connection, types: dict[str, str]) -> bool:
     """Whether some text spans lines; only then can unescaped quotes have swallowed rows."""
-    columns = [quote(name) for name, kind in types.items() if kind == "VARCHAR"]
+    columns = [quoted_name(name) for name, kind in types.items() if kind == "VARCHAR"]
     counted_columns = set(connection.table("counted").columns)
     tests = [f"contains({c}, chr({end}))" for c in columns if c[1:-1] in counted_columns for end in (10, 13)]
     return bool(tests and _row(connection, f"SELECT bool_or({' OR '.join(tests)}) FROM counted")[0])
 
 
 def _column(
-    connection: Connection, place: int, name: str, kind: str, untyped: bool, wide: bool
+    connection: Connection, place: int, name: str, kind: str, is_untyped: bool, is_wide: bool
 ) -> ColumnProfile:
     view = f"counted_{place}"
-    counted = f"FROM {quote(f'values of {name}')}"
+    counted = f"FROM {quoted_name(f'values of {name}')}"
     different = "count(value)"
-    if wide:
-        counted = f"SELECT {quote(name)} AS value, 1 AS n FROM source"
+    if is_wide:
+        counted = f"SELECT {quoted_name(name)} AS value, 1 AS n FROM source"
         different = "approx_count_distinct(value)"
     connection.execute(f"CREATE TABLE {view} AS {counted}")
     counts = f"SELECT sum(n), sum(n) FILTER (value IS NOT NULL), {different} FROM {view}"
     rows, filled, distinct = _row(connection, counts)
     rows, filled = int(rows or 0), int(filled or 0)
-    if filled and (untyped or kind == "text"):
+    if filled and (is_untyped or kind == "text"):
         read_as = _kind_of_text(connection, view)
-        if untyped or read_as == "dates":  # a source with types that stores digits as text means codes
+        if is_untyped or read_as == "dates":  # a source with types that stores digits as text means codes
             kind = read_as
     if kind == "numbers":
         return _numbers(connection, view, name, rows)
@@ -225,10 +226,10 @@ def _numbers(connection: Connection, view: str, name: str, rows: int) -> ColumnP
         filled,
         len(values),
         tuple(values.tolist()) if len(values) <= MOST_VALUES else (),
-        float(values[0]),
-        float(values[-1]),
-        bool((values == np.floor(values)).all()),
-        _quantiles(values, counts),
+        low=float(values[0]),
+        high=float(values[-1]),
+        whole=bool((values == np.floor(values)).all()),
+        quantiles=_quantiles(values, counts),
     )
 
 
@@ -332,7 +333,7 @@ def _unit_candidates(connection: Connection, opened: OpenedSource) -> tuple[Unit
     names = [name for name, kind in opened.kinds.items() if kind in ("text", "whole")]
     if not names:
         return ()
-    distinct = ", ".join(f"approx_count_distinct({quote(name)})" for name in names)
+    distinct = ", ".join(f"approx_count_distinct({quoted_name(name)})" for name in names)
     counts = connection.execute(f"SELECT {distinct} FROM source").fetchall()[0]
     many = [name for name, count in zip(names, counts, strict=True) if count > FEWEST_PERSONS]
     return tuple(unit_candidates(profile_view(connection, opened, many))) if many else ()

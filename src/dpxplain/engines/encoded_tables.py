@@ -246,7 +246,6 @@ def encoded_size(schema: Schema, source: FileSource) -> int:
 
 def parquet_size(schema: Schema, source: FileSource) -> int:
     """The bytes that the encoded rows of the Parquet files take, by the number of rows that these declare."""
-    import pyarrow as pa
     from pyarrow.parquet import read_metadata
 
     rows = 0
@@ -284,7 +283,6 @@ _FORMAT = 2  # raise this when sources are read differently; the encoding's SQL 
 _KEPT = ".encoded"
 _PART = ".part"
 _SPILL = ".spill"
-_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -352,8 +350,7 @@ class EncodedFile:
         key = [_FORMAT, duckdb.__version__, self.schema.fingerprint(), self.encoding, identity]
         digest = hashlib.sha256(json.dumps(key).encode() + b"\0")
         with open(file, "rb") as content:
-            for chunk in iter(lambda: content.read(_CHUNK), b""):
-                digest.update(chunk)
+            hashlib.file_digest(content, lambda: digest)
         return f"{_stem(self.schema)}.{digest.hexdigest()}{_KEPT}"
 
 
@@ -504,9 +501,9 @@ def _encode(connection: Connection, schema: Schema, rows: tuple[str, list[Any]],
     ).fetchall()[0]
     if distinct * _REPEATED > number:
         return [ENCODED]
-    further = ", ".join(f"{expression} AS {name}" for name, expression in counts.items())
+    counted = ", ".join(f"{expression} AS {name}" for name, expression in counts.items())
     connection.execute(
-        f"CREATE TABLE {database}.{CONDENSED} AS SELECT {keys}, {further} FROM {database}.{ENCODED} "
+        f"CREATE TABLE {database}.{CONDENSED} AS SELECT {keys}, {counted} FROM {database}.{ENCODED} "
         f"GROUP BY {keys}"
     )
     return [ENCODED, CONDENSED]

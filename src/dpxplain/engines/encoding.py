@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from types import MappingProxyType
 from typing import Any
 
-from dpxplain.engines.dialect import MOMENTS, WORDS, Dialect, ExpressionSQL, Kind, nearest
+from dpxplain.engines.dialect import KIND_WORDS, LARGEST_WHOLE, MOMENTS, Dialect, ExpressionSQL, Kind, nearest
 from dpxplain.errors import SchemaError
 from dpxplain.model.column import LARGEST_BOUND, Column, DomainValue, as_number, micros
 from dpxplain.model.derivation import expression_of
@@ -29,14 +29,9 @@ from dpxplain.model.query import (
     value_column,
 )
 from dpxplain.model.schema import Schema
-from dpxplain.model.schema_fit import (
-    ColumnFigures,
-    NumberFigures,
-    SourceFigures,
-)
+from dpxplain.model.schema_fit import ColumnFigures, NumberFigures, SourceFigures
 
 _DATES = "dates or timestamps"
-_EXACT = 2.0**53  # below this, a whole number and its double are on the same side of every edge
 _SPREAD = 2**20  # steps per 1 in the hash of a number without a grid; the number itself then breaks ties
 
 
@@ -61,16 +56,14 @@ class Encoding:
     """Whether codes of undeclared values may be NULL instead of 0, which is faster in some databases."""
     keeps_unit: bool = False
     """Whether rows keep the text of their privacy unit, so that they can be joined by it."""
-    texts: frozenset[str] = frozenset()
+    uncoded: frozenset[str] = frozenset()
     """Columns whose code is the text itself, because cells are counted by texts and encoded afterwards."""
-    known: str | None = None
-    """A column whose known values are counted through an extra column `known_i`, which needs no clamping."""
-    only: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    counted: str | None = None
+    """The column whose known values an extra column `known_i` counts, so that it needs no clamping."""
+    only_texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Texts by column: rows with any other text in the column are left out."""
     wanted: frozenset[str] | None = None
     """The columns to encode. None means all, which is required where rows are chosen per person."""
-    derived: str = "derived"
-    """The SQL name for the value of an expression while it is encoded."""
 
     def all_rows(self) -> Rows:
         """The encoded table: the rows, including the columns of declared expressions."""
@@ -86,15 +79,15 @@ class Encoding:
         values in the chosen rows also depend on that person's rows alone.
         """
         encoded, privacy = self.columns(), self.schema.privacy
-        if self.known is not None:
-            encoded[f"known_{column_number(self.schema, self.known)}"] = self._known(self.known)
+        if self.counted is not None:
+            encoded[f"known_{column_number(self.schema, self.counted)}"] = self._known(self.counted)
         listed = _listed({**encoded, **fit})
         names = (*encoded, *fit)
         if privacy.unit == "row":
             return Rows(f"SELECT {listed or '1 AS uncounted'} FROM {self.source}{self._where()}", names)
         unit = self.unit()
-        known = self.dialect.known_text(unit)
-        rows = f"SELECT {listed}, {unit} AS person FROM {self.source} WHERE {known}"
+        is_unit = self.dialect.is_unit(unit)
+        rows = f"SELECT {listed}, {unit} AS person FROM {self.source} WHERE {is_unit}"
         # A discovered column is not hashed either: otherwise discovering it would change which rows are kept.
         discovered = [code_column(self.schema, name) for name in self.schema.discovered]
         settled = [name for name in names if name not in discovered]
@@ -102,32 +95,31 @@ class Encoding:
         ties = ", ".join(f"{name} NULLS FIRST" for name in (*settled, *discovered))
         order = f"{self.dialect.md5(' || '.join(parts))}, {ties}"
         place = f"row_number() OVER (PARTITION BY person ORDER BY {order}) AS place"
-        kept = f"SELECT {', '.join(names)}, person, {place} FROM ({rows}) AS known"
+        placed = f"SELECT {', '.join(names)}, person, {place} FROM ({rows}) AS known"
         persons = {PERSON: self.dialect.person("person")} | ({UNIT: "person"} if self.keeps_unit else {})
-        wanted = ", ".join([*names, _listed(persons)])
-        return Rows(
-            f"SELECT {wanted} FROM ({kept}) AS placed WHERE place <= {privacy.max_rows}", (*names, *persons)
-        )
+        selected = ", ".join([*names, _listed(persons)])
+        sql = f"SELECT {selected} FROM ({placed}) AS placed WHERE place <= {privacy.max_rows}"
+        return Rows(sql, (*names, *persons))
 
     def _is_wanted(self, name: str) -> bool:
         return self.wanted is None or name in self.wanted
 
     def _where(self) -> str:
-        among = [
-            self.dialect.is_among(
-                self.dialect.text_of(self.dialect.quote(name), "text"), texts, self.parameters
-            )
-            for name, texts in self.only.items()
+        d = self.dialect
+        conditions = [
+            d.is_among(d.text_of(d.quote(name), "text"), texts, self.parameters)
+            for name, texts in self.only_texts.items()
         ]
-        return f" WHERE {' AND '.join(among)}" if among else ""
+        return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
     def _known(self, name: str) -> str:
+        """The SQL of a value that is NULL where the column has no number."""
         if self.kinds[name] in ("whole", "boolean"):
             return self.dialect.quote(name)
         return f"NULLIF({self.number(name)}, {self.dialect.number_literal(math.nan)})"
 
     def code_of_text(self, name: str, text: str) -> str:
-        """The code of one of the column's texts: the code the column would have if it was not in `texts`."""
+        """The code of one of the column's texts, which the column itself lacks if it is `uncoded`."""
         return self._code(text, text, _codes(self.schema.columns[name]), self.schema.domain(name))
 
     def _spread_text(self, name: str) -> str:
@@ -177,15 +169,15 @@ class Encoding:
         clamped, or compared with the declared list, like those of any column, whatever was inferred about
         them.
         """
-        own = []
+        query_expressions = []
         for name in names:
             if name in self.schema.columns:  # later expressions may use it
                 rows = self.with_one_derived(name, rows)
             else:
-                own.append(name)
-        return self._with_own(own, rows) if own else rows
+                query_expressions.append(name)
+        return self._with_query_expressions(query_expressions, rows) if query_expressions else rows
 
-    def _with_own(self, names: Sequence[str], rows: Rows) -> Rows:
+    def _with_query_expressions(self, names: Sequence[str], rows: Rows) -> Rows:
         """The rows with a query's own expressions, which use declared columns only: all in one SELECT.
 
         With nested SELECTs, a database would need memory that grows with the square of their number.
@@ -193,54 +185,54 @@ class Encoding:
         values: dict[str, str] = {}
         added: dict[str, str] = {}
         for number, name in enumerate(names):
-            encoding = replace(self, derived=f"derived_{number}")
-            values[encoding.derived] = encoding._derived_value(self.schema.column(name))
-            added |= encoding._derived_columns(name, self.schema.column(name))
-        kept = ", ".join(rows.columns)
-        sql = f"SELECT {kept}, {_listed(values)} FROM ({rows.sql}) AS rows_before"
-        sql = f"SELECT {kept}, {_listed(added)} FROM ({sql}) AS with_value"
+            column, value = self.schema.column(name), f"derived_{number}"
+            values[value] = self._derived_value(column)
+            added |= self._derived_columns(name, column, value)
+        before = ", ".join(rows.columns)
+        sql = f"SELECT {before}, {_listed(values)} FROM ({rows.sql}) AS rows_before"
+        sql = f"SELECT {before}, {_listed(added)} FROM ({sql}) AS with_value"
         return Rows(sql, (*rows.columns, *added))
 
+    def with_one_derived(
+        self, name: str, rows: Rows, figures: Mapping[str, str] = MappingProxyType({})
+    ) -> Rows:
+        """The rows with one expression's encoded columns, and with `figures`: SQL that may use `derived`."""
+        column, before = self.schema.column(name), ", ".join(rows.columns)
+        value, added = self._derived_value(column), self._derived_columns(name, column, "derived")
+        sql = f"SELECT {before}, {value} AS derived FROM ({rows.sql}) AS rows_before"
+        sql = f"SELECT {before}, {_listed(added)}{', derived' if figures else ''} FROM ({sql}) AS with_value"
+        if figures:  # they may use the columns just added
+            sql = f"SELECT {before}, {', '.join(added)}, {_listed(figures)} FROM ({sql}) AS with_derived"
+        return Rows(sql, (*rows.columns, *added, *figures))
+
     def _derived_value(self, column: Column) -> str:
+        """The SQL of an expression's value."""
         expression = ExpressionSQL(self.schema, self.dialect, self.parameters)
         node = read_expression(column.expression or "", self.schema.columns)
         if column.lookup and isinstance(node, Reference) and self.schema.columns[node.column].values:
             return expression.looked_up(node.column, column.lookup)
         return expression.render(expression_of(column, self.schema.columns))
 
-    def with_one_derived(self, name: str, rows: Rows, figures: Mapping[str, str] | None = None) -> Rows:
-        """The rows with one expression's encoded columns, and with `figures`: SQL that may use `derived`."""
-        column = self.schema.column(name)
-        value = self._derived_value(column)
-        added = self._derived_columns(name, column)
-        kept, further = ", ".join(rows.columns), figures or {}
-        sql = f"SELECT {kept}, {value} AS derived FROM ({rows.sql}) AS rows_before"
-        sql = f"SELECT {kept}, {_listed(added)}{', derived' if further else ''} FROM ({sql}) AS with_value"
-        if further:  # the figures may use the columns just added
-            sql = f"SELECT {kept}, {', '.join(added)}, {_listed(further)} FROM ({sql}) AS with_derived"
-        return Rows(sql, (*rows.columns, *added, *further))
-
-    def derived_number(self, column: Column) -> str:
-        """The value of an expression, as a number."""
+    def derived_number(self, column: Column, value: str) -> str:
+        """An expression's value as a number; `value` is the name that it has in SQL."""
         if column.is_temporal:
-            micros = self.dialect.micros(f"CAST({self.derived} AS {self.dialect.moment})", "timestamp", "UTC")
+            micros = self.dialect.micros(f"CAST({value} AS {self.dialect.moment})", "timestamp", "UTC")
             return f"CAST({micros} AS {self.dialect.double})"
         if isinstance(next(iter(column.values or ()), None), bool):
-            return self.dialect.number(self.derived, "boolean")
-        return f"CAST({self.derived} AS {self.dialect.double})"
+            return self.dialect.number(value, "boolean")
+        return f"CAST({value} AS {self.dialect.double})"
 
-    def _derived_columns(self, name: str, column: Column) -> dict[str, str]:
+    def _derived_columns(self, name: str, column: Column, value: str) -> dict[str, str]:
+        """The encoded columns of an expression; `value` is the name that its value has in SQL."""
         if column.values is None:
-            return self._number_columns(name, column, self.derived_number(column))
-        columns = {}
-        listed = [value for value in self.schema.domain(name) if value is not None]
-        value = f"CAST({self.derived} AS {self.dialect.type_of(listed[0] if listed else '')})"
-        key = self._key(value, _expression_kind(listed), column)
-        codes = {_key_of(value): code for code, value in enumerate(listed, 1)}
-        code = self._code(self.derived, key, codes, self.schema.domain(name))
-        columns[code_column(self.schema, name)] = code
+            return self._number_columns(name, column, self.derived_number(column, value))
+        listed = [member for member in self.schema.domain(name) if member is not None]
+        typed = f"CAST({value} AS {self.dialect.type_of(listed[0] if listed else '')})"
+        key = self._key(typed, _expression_kind(listed), column)
+        codes = {_key_of(member): code for code, member in enumerate(listed, 1)}
+        columns = {code_column(self.schema, name): self._code(value, key, codes, self.schema.domain(name))}
         if column.is_summable:
-            columns[units_column(self.schema, name)] = self._units(column, self.derived_number(column))
+            columns[units_column(self.schema, name)] = self._units(column, self.derived_number(column, value))
         return columns
 
     def _number_columns(self, name: str, column: Column, number: str) -> dict[str, str]:
@@ -259,18 +251,19 @@ class Encoding:
                 value = number
             else:  # 0.0 and -0.0 are equal, but their texts differ
                 value = f"CASE WHEN {number} = 0 THEN {literal(0)} ELSE {number} END"
-            known = f"CASE WHEN {self.missing(number)} THEN NULL ELSE {value} END"
-            columns[value_column(self.schema, name)] = known
+            known_value = f"CASE WHEN {self.missing(number)} THEN NULL ELSE {value} END"
+            columns[value_column(self.schema, name)] = known_value
         return columns
 
     def missing(self, number: str) -> str:
+        """Whether a number is NULL or NaN."""
         return f"({number} IS NULL OR {self.dialect.is_nan(number)})"
 
     def _category_code(self, name: str, column: Column) -> str:
         """The position of the value among the declared values, from 1; 0 for anything else."""
         source = self.dialect.quote(name)
         key = self._key(source, self.kinds[name], column)
-        if name in self.texts:
+        if name in self.uncoded:
             return key
         return self._code(source, key, _codes(column), self.schema.domain(name))
 
@@ -305,7 +298,8 @@ class Encoding:
         ends = [self.dialect.number_literal(place) for place in places]
         null_code, missing = len(column.domain) if column.null else 0, self.missing(number)
         is_whole = column.expression is None and self.kinds.get(name) == "whole"
-        if is_whole and self.dialect.compares_whole and max(map(abs, places)) < _EXACT:
+        if is_whole and self.dialect.compares_whole and max(map(abs, places)) < LARGEST_WHOLE:
+            # A whole number and its double are on the same side of every such edge.
             number = self.dialect.quote(name)
             ends, missing = [str(math.floor(place)) for place in places], f"{number} IS NULL"
         steps = " ".join(f"WHEN {number} <= {end} THEN {code}" for code, end in enumerate(ends))
@@ -363,11 +357,11 @@ def check_columns(schema: Schema, kinds: Mapping[str, Kind], untyped: frozenset[
         if name in kinds and name not in untyped and kinds[name] not in ("text", "nothing"):
             raise SchemaError(
                 f'columns.{name} has values = "discover", but in the source this column contains '
-                f"{WORDS[kinds[name]]}.",
+                f"{KIND_WORDS[kinds[name]]}.",
                 remedy="Only text values can be discovered. For numbers and dates, declare edges or bounds.",
             )
-    read = [name for name, column in schema.columns.items() if column.expression is None]
-    for name in dict.fromkeys([*read, *schema.unknown]):
+    own = [name for name, column in schema.columns.items() if column.expression is None]
+    for name in dict.fromkeys([*own, *schema.unknown]):
         if name not in kinds:
             raise SchemaError(
                 f"columns.{name} is declared, but the source has no such column.",
@@ -375,10 +369,10 @@ def check_columns(schema: Schema, kinds: Mapping[str, Kind], untyped: frozenset[
             )
         if name in untyped or kinds[name] == "nothing" or name not in schema.columns:
             continue
-        declared, actual = _declared_kind(schema.columns[name]), WORDS[kinds[name]]
-        is_dated = declared == _DATES and kinds[name] in (*MOMENTS, "text")
+        declared, actual = _declared_kind(schema.columns[name]), KIND_WORDS[kinds[name]]
+        may_hold_dates = declared == _DATES and kinds[name] in (*MOMENTS, "text")
         is_same = declared == actual or {declared, actual} <= {"numbers", "true or false"}
-        if not is_dated and not is_same:
+        if not may_hold_dates and not is_same:
             texts = 'Declare its texts, such as values = ["true", "false"]'
             mend = texts if actual == "text" else "Correct the schema"
             raise SchemaError(
@@ -478,11 +472,11 @@ def checked_rows(encoding: Encoding) -> Rows:
             parts = parts | _fit_of(encoding.dialect, number, column, source, value, code)
     if schema.privacy.unit != "row":
         unit = encoding.unit()
-        parts["person"] = f"CASE WHEN {encoding.dialect.known_text(unit)} THEN {unit} END"
+        parts["person"] = f"CASE WHEN {encoding.dialect.is_unit(unit)} THEN {unit} END"
     rows = Rows(f"SELECT {_listed(parts)} FROM {encoding.source}", tuple(parts))
     for name in derived:
         column, number = schema.columns[name], list(schema.columns).index(name)
-        value, code = encoding.derived_number(column), f"code_{number}"
+        value, code = encoding.derived_number(column, "derived"), f"code_{number}"
         figures = _fit_of(encoding.dialect, number, column, "derived", value, code)
         rows = encoding.with_one_derived(name, rows, figures)
     return rows
@@ -506,6 +500,7 @@ def _fit_of(
 
 
 def fit_figures(encoding: Encoding, fetch: FetchAll) -> SourceFigures:
+    """Exact figures of how the rows of `checked` fit the declarations."""
     schema = encoding.schema
     counts = {"rows": "count(*)"}
     for number, column in enumerate(schema.columns.values()):

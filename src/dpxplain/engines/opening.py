@@ -113,18 +113,15 @@ def private_sources(
     """
     sources = {name: replacements.get(name, table.source) for name, table in schema.private.items()}
     for name, other in sources.items():
-        if _is_elsewhere(source):
-            is_same = other is None or (is_spark(source) == is_spark(other) and _is_elsewhere(other))
-        else:
-            is_same = other is not None and not _is_elsewhere(other)
-        if other is None and not is_same:
+        if other is None and not _is_elsewhere(source):
             raise _missing_source(name)
-        if not is_same:
+        is_same = is_spark(source) == is_spark(other) and _is_elsewhere(source) == _is_elsewhere(other)
+        if other is not None and not is_same:
             raise SchemaError(
                 f"tables.{name}: is not in the same place as the data, so the two cannot be joined.",
                 remedy="Put both into one database, or both into files.",
             )
-    return {name: lasting(other) for name, other in sources.items()}
+    return {name: _lasting(other) for name, other in sources.items()}
 
 
 def _missing_source(table: str) -> SchemaError:
@@ -134,13 +131,13 @@ def _missing_source(table: str) -> SchemaError:
     )
 
 
-def lasting(source: object) -> object:
-    """The source; as a table, if it could be read only once or has its rows in another order each time."""
+def _lasting(source: object) -> object:
+    """The source; as a table, if it is read here and could be read only once."""
     if _is_elsewhere(source):
         return source
-    from dpxplain.engines.duckdb_source import lasting as lasting_table
+    from dpxplain.engines.duckdb_source import lasting
 
-    return lasting_table(source)
+    return lasting(source)
 
 
 def combined_source(
@@ -156,17 +153,13 @@ def combined_source(
             place = f"{engine_name(source)} {name} {table}"
             described[name] = LiveTable(schema, place, lambda: None)
         else:
-            described[name] = _described(name, other)
+            from dpxplain.engines.duckdb import digested_source
+
+            files = local_files(other)
+            if files is not None:
+                source_files(files)  # raises if a file is missing
+            described[name] = digested_source(other, name)
     return PrivateSources({schema.table.name: own, **described})
-
-
-def _described(name: str, source: object) -> DataSource:
-    from dpxplain.engines.duckdb import digested_source
-
-    files = local_files(source)
-    if files is not None:
-        source_files(files)  # raises if a file is missing
-    return digested_source(source, name)
 
 
 def source_figures(source: object, schema: Schema, *, memory: str | None = None) -> SourceFigures:
@@ -279,7 +272,7 @@ class OpenedTables:
     ) -> None:
         """`tables` replace declared sources. `engine` is the data set's own, if it is open already."""
         others = private_sources(source, schema, tables)
-        own = lasting(source) if others else source  # it will be read again for each join
+        own = _lasting(source) if others else source  # it will be read again for each join
 
         def open_joined(joined: Schema, rehearsed: bool = False) -> Engine:
             # A query needs it now, so not lazily; joined rows are not cached.
@@ -340,15 +333,15 @@ class OpenedTables:
 #
 # Reads the columns of a table from a database's catalog: names and types, never a value of a row.
 
-_KINDS = {
+_TYPE_KINDS = {
     "numbers": r"(small|big|tiny)?int(eger)?\b|short|long|byte|numeric|decimal|real|double|float",
     "text": r"text|string|character|varchar|char|citext|uuid|bpchar|name\b|USER-DEFINED",
     "true or false": r"bool",
     "dates": r"date|timestamp",
 }
-_WHOLE = re.compile(r"(small|big|tiny)?int(eger)?\b|short|long|byte", re.IGNORECASE)
+_WHOLE_TYPES = re.compile(r"(small|big|tiny)?int(eger)?\b|short|long|byte", re.IGNORECASE)
 _SYSTEM = ("pg_catalog", "information_schema")
-_NAMED = 20  # tables of a database in a refusal
+_LISTED = 20  # tables of a database in a refusal
 
 
 @dataclass(frozen=True)
@@ -362,12 +355,12 @@ class CatalogColumn:
     @property
     def kind(self) -> str:
         name = self.type_name.strip()
-        kinds = (kind for kind, types in _KINDS.items() if re.match(types, name, re.IGNORECASE))
+        kinds = (kind for kind, types in _TYPE_KINDS.items() if re.match(types, name, re.IGNORECASE))
         return next(kinds, self.type_name)
 
     @property
     def whole(self) -> bool:
-        return _WHOLE.match(self.type_name.strip()) is not None
+        return _WHOLE_TYPES.match(self.type_name.strip()) is not None
 
 
 @dataclass(frozen=True)
@@ -404,33 +397,21 @@ def spark_table(source: str) -> CatalogTable:
 
 def postgres_catalog(source: str) -> CatalogTable:
     """The table of `postgresql://user@host/database::schema.table`, from information_schema alone."""
-    import psycopg
+    from dpxplain.engines.postgres_engine import address_and_table, catalog_connection
 
     if holds_password(source):
         raise SourceError(
             "The address must not contain a password.",
             remedy="Remove it, and set PGPASSWORD or PGPASSFILE, or use a service file.",
         )
-    address, mark, table_name = source.rpartition("::")
-    address, table_name = (address, table_name) if mark else (source, "")
-    failed = SourceError(
-        "The database cannot be reached.",
-        remedy="Check the address, and set PGPASSWORD if it needs a password.",
-    )
-    try:
-        connection = psycopg.connect(address, connect_timeout=10, options="-c statement_timeout=30000")
-    except (psycopg.Error, UnicodeError):
-        connection = None
-    if connection is None:
-        raise failed  # outside the handler, because the driver's text repeats the address
-    with closing(connection):
-        connection.read_only = True
+    address, table_name = address_and_table(source.removesuffix("::"))
+    with catalog_connection(address) as connection:
         tables = connection.execute(
             "SELECT table_schema, table_name FROM information_schema.tables "
             "WHERE table_schema <> ALL(%s) ORDER BY 1, 2",
             [list(_SYSTEM)],
         ).fetchall()
-        schema, table = _chosen([(str(a), str(b)) for a, b in tables], table_name)
+        schema, table = _chosen_table([(str(a), str(b)) for a, b in tables], table_name)
         rows = connection.execute(
             "SELECT column_name, data_type, is_nullable FROM information_schema.columns "
             "WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
@@ -449,14 +430,14 @@ def spark_catalog(fields: Iterable[Any], name: str, source: str = "") -> Catalog
     return CatalogTable(name, source, columns)
 
 
-def _chosen(tables: list[tuple[str, str]], table_name: str) -> tuple[str, str]:
+def _chosen_table(tables: list[tuple[str, str]], table_name: str) -> tuple[str, str]:
     matching = [pair for pair in tables if table_name in (pair[1], ".".join(pair))] if table_name else tables
     if len(matching) == 1:
         return matching[0]
     problem = (
         f"There is no single table {table_name}." if table_name else f"The database has {len(tables)} tables."
     )
-    names = ", ".join(map(".".join, tables[:_NAMED])) + (" and more" if len(tables) > _NAMED else "")
+    names = ", ".join(map(".".join, tables[:_LISTED])) + (" and more" if len(tables) > _LISTED else "")
     raise SourceError(
         problem, remedy=f"Name one as address::schema.table. The tables are: {names or 'none'}."
     )
@@ -489,23 +470,17 @@ def with_public_tables(
     ready = [name for name in schema.unread_tables if not schema.awaited_by(name)]
     if not ready:
         return schema
-    contents = {name: _rows(schema, name, folder, replacements or {}) for name in ready}
-    return schema.with_public(contents)
+    return schema.with_public({name: _rows(schema, name, folder, replacements or {}) for name in ready})
 
 
 def _rows(schema: Schema, name: str, folder: Path, replacements: Mapping[str, object]) -> PublicRows:
-    source = replacements.get(name)
-    if source is None:
-        declared = schema.tables[name].source
-        if declared is None:
-            raise _missing_source(name)
-        source = folder / declared
-    return _read(name, source, schema.tables[name].key)
-
-
-def _read(name: str, source: object, key: str) -> PublicRows:
     from dpxplain.engines.duckdb_source import open_connection, open_source
 
+    table, source = schema.tables[name], replacements.get(name)
+    if source is None:
+        if table.source is None:
+            raise _missing_source(name)
+        source = folder / table.source
     unreadable = SourceError(
         f"The public table {name} could not be read completely.", remedy="Is the file damaged?"
     )
@@ -519,7 +494,7 @@ def _read(name: str, source: object, key: str) -> PublicRows:
                 remedy="Use a smaller table that has only the declared keys.",
             )
         return {
-            column: _typed(rows.column(column).to_pylist(), column in opened.untyped and column != key)
+            column: _typed(rows.column(column).to_pylist(), column in opened.untyped and column != table.key)
             for column in rows.column_names
         }
 
@@ -530,9 +505,9 @@ def _typed(values: list[Any], is_text: bool) -> list[Any]:
     if not is_text:
         return plain
     texts = [value for value in plain if value is not None]
-    for read in (_whole, _number, _boolean, _date):
-        if texts and all(read(text) is not None for text in texts):
-            return [None if value is None else read(value) for value in plain]
+    for parse in (_whole, _number, _boolean, _date):
+        if texts and all(parse(text) is not None for text in texts):
+            return [None if value is None else parse(value) for value in plain]
     return plain
 
 
@@ -561,5 +536,5 @@ def _boolean(text: str) -> bool | None:
 
 
 def _date(text: str) -> date | None:
-    read = read_dates([text])
-    return None if read is None else read[0]
+    dates = read_dates([text])
+    return None if dates is None else dates[0]

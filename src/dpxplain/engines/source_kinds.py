@@ -29,21 +29,8 @@ _SCHEME = re.compile(r"(?:^|/)([A-Za-z][A-Za-z0-9+.-]+):/{1,2}")  # joining path
 _HANDED_OVER = "Read the data with pandas, Polars or DuckDB, and pass the DataFrame or relation."
 _READ = "Use Parquet, CSV, JSON lines, Feather or a DuckDB file, or pass a DataFrame."
 _STORES = {
-    "s3",
-    "s3a",
-    "gs",
-    "gcs",
-    "az",
-    "azure",
-    "abfs",
-    "abfss",
-    "wasbs",
-    "hdfs",
-    "hf",
-    "r2",
-    "ftp",
-    "sftp",
-}
+    "s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss", "wasbs", "hdfs", "hf", "r2", "ftp", "sftp",
+}  # fmt: skip
 _OTHER_FILES = {
     ".xlsx": "an Excel workbook", ".xls": "an Excel workbook", ".ods": "a spreadsheet",
     ".sas7bdat": "a SAS table", ".xpt": "a SAS file", ".sav": "an SPSS file", ".dta": "a Stata file",
@@ -193,10 +180,9 @@ def file_and_table(path: str) -> tuple[str, str | None]:
 
 def _suffix(file: str) -> str:
     """The file name's ending that tells the kind, such as .csv.gz rather than .gz."""
-    suffixes = Path(file).suffixes[-2:]
-    return next(
-        (s for s in ("".join(suffixes).lower(), *reversed(suffixes)) if s.lower() in _KINDS), ""
-    ).lower() or (suffixes[-1].lower() if suffixes else "")
+    suffixes = [suffix.lower() for suffix in Path(file).suffixes[-2:]]
+    candidates = ("".join(suffixes), *reversed(suffixes))
+    return next((suffix for suffix in candidates if suffix in _KINDS), suffixes[-1] if suffixes else "")
 
 
 def _unread(path: str, suffixes: set[str]) -> SourceError:

@@ -193,7 +193,9 @@ def _changed_meanwhile() -> SourceError:
 
 
 @contextmanager
-def quiet(replacement: DPXPlainError, only: type[Exception] = Exception) -> Iterator[None]:
+def quiet(
+    replacement: DPXPlainError, only: type[Exception] | tuple[type[Exception], ...] = Exception
+) -> Iterator[None]:
     """Replaces an error of a driver, whose text may quote data or secrets, with one that quotes nothing."""
     try:
         yield
@@ -255,34 +257,35 @@ class LiveTable(WithoutState):
 
 
 class PrivateSources:
-    """Several private tables as one source, by the names of the tables."""
+    """Several private tables as one source."""
 
     def __init__(self, sources: Mapping[str, DataSource]) -> None:
-        self._sources = dict(sources)
+        """`sources` maps each table's name to its source. Their order counts in the digest."""
+        self.sources = dict(sources)
 
     def check_readable(self) -> None:
-        for source in self._sources.values():
+        for source in self.sources.values():
             source.check_readable()
 
     def state(self) -> str | None:
-        return _together([source.state() for source in self._sources.values()])
+        return _together([source.state() for source in self.sources.values()])
 
     def digest(self) -> ContentDigest | None:
         return self._digest({})
 
     def is_replaced(self, fits: Callable[[ContentDigest], bool]) -> bool:
-        return any(self._is_replaced(name, fits) for name in self._sources)
+        return any(self._is_replaced(name, fits) for name in self.sources)
 
     def present_state(self) -> str | None:
-        return _together([source.present_state() for source in self._sources.values()])
+        return _together([source.present_state() for source in self.sources.values()])
 
     def check_same(self, engine: Engine, dataset: str) -> None:
         """Raises if the engine has read other content of these tables than this source has."""
-        read = engine.source
-        if not isinstance(read, PrivateSources):
+        joined = engine.source
+        if not isinstance(joined, PrivateSources):
             return  # a live table: the schema declares its version
-        for name, source in read._sources.items():
-            if source.digest() is None or source.digest() != self._sources[name].digest():
+        for name, source in joined.sources.items():
+            if source.digest() is None or source.digest() != self.sources[name].digest():
                 raise DataChanged.of(dataset, charged=True)
 
     def _is_replaced(self, name: str, fits: Callable[[ContentDigest], bool]) -> bool:
@@ -290,11 +293,11 @@ class PrivateSources:
             digest_of_all = self._digest({name: digest})
             return digest_of_all is not None and fits(digest_of_all)
 
-        return self._sources[name].is_replaced(all_fit)
+        return self.sources[name].is_replaced(all_fit)
 
     def _digest(self, known: Mapping[str, ContentDigest]) -> ContentDigest | None:
         """The digest of all tables, in their order; None if one table has changed meanwhile."""
-        digests = [known.get(name) or source.digest() for name, source in self._sources.items()]
+        digests = [known.get(name) or source.digest() for name, source in self.sources.items()]
         known_digests = [digest for digest in digests if digest is not None]
         return ContentDigest.of_all(known_digests) if len(known_digests) == len(digests) else None
 

@@ -35,12 +35,13 @@ from dpxplain.engines.spark_dialect import SparkDialect, kind_of
 from dpxplain.engines.statements import (
     CHARGED,
     TIME_LIMIT,
+    Fetch,
     all_rows,
     check_units,
     fit_counts,
     grouped_of,
     grouped_statement,
-    joined,
+    merged_cells,
     statement_parts,
     value_counts,
 )
@@ -54,13 +55,282 @@ from dpxplain.model.schema import Schema, all_parts, parts
 from dpxplain.model.schema_fit import FitCounts, FitQuestion, SourceFigures
 from dpxplain.sql.render import suits_row_cells
 
+# -- The engine --------------------------------------------------------------------------------------------
+#
+# The encoding is an expression in every statement, or a cached or saved table if the schema's `storage` asks
+# for one. It uses no RDDs and runs no Python code in Spark.
+
+T = TypeVar("T")
+
+_MOST_COLUMNS = 64  # in the GROUPING SETS of one statement
+
+
+class SparkEngine:
+    """One data set in Spark. Connects when data are first needed, or in `open`."""
+
+    is_live = True
+
+    def __init__(
+        self,
+        source: object,
+        schema: Schema,
+        *,
+        others: Mapping[str, object] = MappingProxyType({}),
+        time_limit: float | None = None,
+    ) -> None:
+        """`others` has the source of each private table (DataFrame or address) by its name in the schema."""
+        self._opened: tuple[SparkSource, ...] = ()  # the data set's own, and those that may be joined to it
+        self._materialised: _Materialised | None = None
+        self._lock = threading.Lock()  # guards the two above
+        self._checked = checked = all_parts(schema)
+        # The source is kept in a function only, because the text of a DataFrame may show rows.
+        self._open_sources: Callable[[], tuple[SparkSource, ...]] = lambda: open_all(source, others, checked)
+        self._time_limit = time_limit or TIME_LIMIT
+        self.schema = schema
+        self._parts = parts(schema)
+        self.source = LiveTable(schema, place_of(source, schema.table.name), self.open)
+
+    def __repr__(self) -> str:
+        return f"<SparkEngine {self.schema.table.name}>"
+
+    def open(self) -> None:
+        """Connects and checks the declarations against the catalog. Reads no rows, unless it stores them."""
+        with self._lock:
+            if self._opened:
+                return
+            self._opened = self._open_sources()
+            try:
+                for part, opened in zip(self._checked.values(), self._opened, strict=True):
+                    check_columns(part, opened.kinds)
+                    check_unit(part, opened.kinds, "Use a column of whole numbers, decimals, text or dates.")
+                kinds = [opened.kinds for opened in self._opened]
+                check_units(self._checked, dict(zip(self._checked, kinds, strict=True)))
+                if self.schema.table.storage in ("memory", "file"):
+                    self._materialised = self._materialise()
+            except BaseException:
+                self._close_sources()
+                raise
+
+    def close(self) -> None:
+        with self._lock:
+            materialised, self._materialised = self._materialised, None
+        if materialised is not None:
+            materialised.drop()
+        with self._lock:
+            self._close_sources()
+
+    def __del__(self) -> None:
+        self.close()  # an engine of joined tables is dropped while passes may still run on it
+
+    def _close_sources(self) -> None:
+        opened, self._opened = self._opened, ()
+        for source in reversed(opened):
+            source.close()
+
+    def check_unchanged(self) -> None:
+        """Lets Spark analyse a SELECT of the columns that are read. Spark Connect looks at the table again
+        for this.
+
+        A session in this process resolved its table when it was opened, so no change is noticed there.
+        """
+        self.open()
+        for part, opened in zip(self._checked.values(), self._opened, strict=True):
+            quote = opened.dialect.quote
+            names = ", ".join(quote(name) for name in read_columns(part) if name in opened.kinds)
+            self._measured(partial(self._run, f"SELECT {names} FROM {opened.view}", [], True))
+
+    def grouped(self, query: Query, subsets: Subsets, *, rehearsed: bool = False) -> Confidential[AnyGrouped]:
+        self.open()
+        return Confidential(self._measured(lambda: self._scan(query, subsets, rehearsed)))
+
+    def fit(self, asked: FitQuestion, *, rehearsed: bool = False) -> Confidential[FitCounts]:
+        return self._counted(lambda encoding, fetch: fit_counts(encoding, asked, fetch), rehearsed)
+
+    def value_counts(
+        self, column: str, longest: int, *, rehearsed: bool = False
+    ) -> Confidential[ValueCounts]:
+        return self._counted(
+            lambda encoding, fetch: value_counts(encoding, column, longest, fetch), rehearsed
+        )
+
+    def _counted(self, count: Callable[[Encoding, Fetch], T], rehearsed: bool) -> Confidential[T]:
+        """Counts in the source, because encoded rows have neither undeclared nor unclamped values."""
+        self.open()
+        encoding, fetch = self._encodings(Parameters())[0], partial(self._fetched, rehearsed=rehearsed)
+        return Confidential(self._measured(lambda: count(encoding, fetch)))
+
+    def figures(self) -> SourceFigures:
+        """Exact figures of how the rows fit the declarations: for the curator, NOT private."""
+        self.open()
+        encoding = self._encodings(Parameters())[0]
+        rows = f"WITH checked AS ({checked_rows(encoding).sql}) "
+        values = encoding.parameters.values
+        return self._measured(
+            lambda: fit_figures(encoding, lambda select: self._fetched(rows + select, values))
+        )
+
+    # -- One pass ------------------------------------------------------------------------------------------
+
+    def _scan(self, query: Query, subsets: Subsets, rehearsed: bool) -> AnyGrouped:
+        parts: list[Subsets] = []
+        for part in statement_parts(subsets):
+            parts += [part] if suits_row_cells(query, self.schema, part) else _groupable(query, part)
+        return merged_cells(parts, [self._cells(query, part, rehearsed) for part in parts])
+
+    def _cells(self, query: Query, subsets: Subsets, rehearsed: bool) -> Grouped:
+        parameters = Parameters()
+        encodings = self._encodings(parameters)
+        stored = None
+        if self._materialised is not None:
+            stored = Rows(f"SELECT * FROM {self._materialised.table}", self._materialised.columns)
+        sql = grouped_statement(query, subsets, self.schema, encodings, stored=stored)
+        cells = self._run(sql, parameters.values, rehearsed)
+        columns = {name: cells[name].fill_null(0).to_numpy() for name in cells.column_names}
+        return grouped_of(columns, query, self.schema, subsets)
+
+    def _encodings(self, parameters: Parameters) -> list[Encoding]:
+        tables = zip(self._parts.values(), self._opened, strict=False)  # the rest is joined elsewhere
+        return [Encoding(part, o.kinds, o.dialect, o.view, parameters) for part, o in tables]
+
+    def _run(self, sql: str, values: list[Any], rehearsed: bool = False) -> Any:
+        """The result as an Arrow table: cells, never rows. Rehearsed, the statement is only analysed."""
+        with self._statement():
+            frame = self._frame(sql, values)
+            return (frame.limit(0) if rehearsed else frame).toArrow()
+
+    def _fetched(self, sql: str, values: list[Any], rehearsed: bool = False) -> list[tuple[Any, ...]]:
+        columns = [column.to_pylist() for column in self._run(sql, values, rehearsed).columns]
+        return list(zip(*columns, strict=True))
+
+    def _frame(self, sql: str, values: list[Any]) -> Any:
+        arguments = {f"p{number}": value for number, value in enumerate(values, 1)}
+        return self._opened[0].session.sql(sql, args=arguments)
+
+    # -- What can go wrong ---------------------------------------------------------------------------------
+
+    def _measured(self, work: Callable[[], T]) -> T:
+        """The result of a pass. If it fails, the error says nothing about the data or Spark."""
+        outcome = self._attempt(work)
+        if isinstance(outcome, SourceError):
+            raise outcome
+        return outcome
+
+    @sealed
+    def _attempt(self, work: Callable[[], T]) -> T | SourceError:
+        try:
+            return work()
+        except _TookTooLong:
+            return SourceError(
+                f"Spark took longer than {self._time_limit:g} s. {CHARGED}",
+                remedy='Ask the curator. A larger cluster, or storage = "memory", may help.',
+            )
+        except _Failed:
+            return SourceError(
+                f"Spark could not answer. {CHARGED}",
+                remedy="Ask the curator. Spark's log may have the reason.",
+            )
+
+    @contextmanager
+    def _statement(self) -> Iterator[None]:
+        """A block whose jobs have a tag. They are cancelled by it if the caller leaves or the time is up."""
+        source, tag = self._opened[0], f"dpxplain-{token_hex(8)}"
+        is_late = threading.Event()
+
+        def end() -> None:
+            is_late.set()
+            source.cancel(tag)
+
+        limit = threading.Timer(self._time_limit, end)
+        try:
+            with silenced(), source.tagged(tag), interruptible(lambda: source.cancel(tag)):
+                limit.start()
+                yield
+        except Exception:
+            check_stop()
+            raise (_TookTooLong if is_late.is_set() else _Failed) from None
+        finally:
+            limit.cancel()
+
+    # -- A table of encoded rows ---------------------------------------------------------------------------
+
+    def _materialise(self) -> _Materialised:
+        """Stores the encoded table in Spark as the schema says; `close` drops it."""
+        parameters = Parameters()
+        rows = all_rows(self.schema, self._encodings(parameters))
+        table = _Materialised(self._opened[0].session, f"dpxplain_{token_hex(8)}", rows.columns)
+        failed = SourceError(
+            f"Spark could not store DPXPlain's copy of {self.schema.table.name}.",
+            remedy='Is there enough space? storage = "file" also needs the right to create a table. storage '
+            '= "stream" needs neither.',
+        )
+
+        def store() -> None:
+            with self._statement():
+                table.fill(self._frame(rows.sql, parameters.values), self.schema.table.storage == "file")
+
+        try:
+            quietly(store, failed)
+        except BaseException:
+            table.drop()  # drops what was stored before the failure
+            raise
+        return table
+
+
+class _TookTooLong(Exception):
+    pass
+
+
+class _Failed(Exception):
+    pass
+
+
+class _Materialised:
+    """An encoded table stored in Spark: cached, or saved under a name of its own."""
+
+    def __init__(self, session: Any, table: str, columns: tuple[str, ...]) -> None:
+        self.table = table
+        self.columns = columns
+        self._session = session
+        self._cached: Any = None
+
+    def fill(self, frame: Any, is_saved: bool) -> None:
+        if is_saved:
+            frame.write.saveAsTable(self.table)
+            return
+        self._cached = frame.persist()
+        self._cached.createOrReplaceTempView(self.table)
+        self._cached.count()  # reads every row now, so that all passes use the same rows
+
+    def drop(self) -> None:
+        def drop_table() -> None:
+            if self._cached is None:
+                self._session.sql(f"DROP TABLE IF EXISTS {self.table}")
+            else:
+                self._cached.unpersist()
+                self._session.catalog.dropTempView(self.table)
+
+        with suppress(SourceError):  # the session may be gone already
+            quietly(drop_table, SourceError("Spark could not drop an encoded table."))
+
+
+def _groupable(query: Query, subsets: Subsets) -> list[Subsets]:
+    """The subsets in parts, each with few enough columns for one statement."""
+    parts: list[list[tuple[str, ...]]] = [[]]
+    columns = set(query.group_by)
+    for subset in subsets:
+        if parts[-1] and len(columns | set(subset)) > _MOST_COLUMNS:
+            parts.append([])
+            columns = set(query.group_by)
+        parts[-1].append(subset)
+        columns |= set(subset)
+    return [tuple(part) for part in parts]
+
+
 # -- Sources -----------------------------------------------------------------------------------------------
 #
 # Opens a Spark source (a DataFrame, a session's table, or a table at spark:// or sc://) and closes it.
 #
 # Opening asks only the catalog and reads no row.
-
-T = TypeVar("T")
 
 _OLDEST = 4  # the first version with try_cast for all types, tags in every kind of session, and toArrow
 # Settings of a driver that this process starts: no web page, event log or other log, because these show plans
@@ -81,14 +351,10 @@ class SparkSource:
 
     session: Any
     view: str
-    names: Mapping[str, str]
     kinds: Mapping[str, Kind]
-    padded: frozenset[str]
+    dialect: SparkDialect
     fields: tuple[Any, ...]  # from the catalog: names, types, and whether they may be NULL
     _release: Callable[[], None]
-
-    def dialect(self) -> SparkDialect:
-        return SparkDialect(self.names, self.padded)
 
     @contextmanager
     def tagged(self, tag: str) -> Iterator[None]:
@@ -119,12 +385,12 @@ class SparkSource:
     def close(self) -> None:
         """Drops the view, and ends the session if it was started here."""
 
-        def take_back() -> None:
+        def drop() -> None:
             self.session.catalog.dropTempView(self.view)
             self._release()
 
         with suppress(SourceError):  # the session may be gone already
-            quietly(take_back, SourceError("Spark could not close the source."))
+            quietly(drop, SourceError("Spark could not close the source."))
 
 
 def place_of(source: object, table: str) -> str:
@@ -144,8 +410,8 @@ def open_all(
             opened.append(_beside(source, opened[0].session, other, name))
         return tuple(opened)
     except BaseException:
-        for first in reversed(opened):
-            first.close()
+        for spark_source in reversed(opened):
+            spark_source.close()
         raise
 
 
@@ -294,11 +560,12 @@ def _as_view(frame: Any, release: Callable[[], None] = lambda: None) -> SparkSou
     )
     kinds = {field.name: kind_of(field.dataType.simpleString()) for field in fields if field.name in names}
     padded = frozenset(
-        field.name
+        names[field.name]
         for field in fields
-        if str((field.metadata or {}).get(_CHAR, field.dataType.simpleString())).startswith("char(")
+        if field.name in names
+        and str((field.metadata or {}).get(_CHAR, field.dataType.simpleString())).startswith("char(")
     )
-    return SparkSource(session, view, names, kinds, padded & names.keys(), tuple(fields), release)
+    return SparkSource(session, view, kinds, SparkDialect(names, padded), tuple(fields), release)
 
 
 def quietly(call: Callable[[], T], replacement: SourceError) -> T:
@@ -343,273 +610,3 @@ def silenced() -> Iterator[None]:
     with _silence(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-
-
-# -- The engine --------------------------------------------------------------------------------------------
-#
-# The encoding is an expression in every statement, or a cached or saved table if the schema's `storage` asks
-# for one. It uses no RDDs and runs no Python code in Spark.
-
-_MOST_COLUMNS = 64  # in the GROUPING SETS of one statement
-
-
-class SparkEngine:
-    """One data set in Spark. Connects when data are first needed, or in `open`."""
-
-    is_live = True
-
-    def __init__(
-        self,
-        source: object,
-        schema: Schema,
-        *,
-        others: Mapping[str, object] = MappingProxyType({}),
-        time_limit: float | None = None,
-    ) -> None:
-        """`others` has the source of each private table (DataFrame or address) by its name in the schema."""
-        self._opened: tuple[SparkSource, ...] = ()  # the data set's own, and those that may be joined to it
-        self._materialised: _Materialised | None = None
-        self._lock = threading.Lock()  # guards the two above
-        self._checked = checked = all_parts(schema)
-        # The source is kept in a function only, because the text of a DataFrame may show rows.
-        self._open_sources: Callable[[], tuple[SparkSource, ...]] = lambda: open_all(source, others, checked)
-        self._time_limit = time_limit or TIME_LIMIT
-        self.schema = schema
-        self._parts = parts(schema)
-        self.source = LiveTable(schema, place_of(source, schema.table.name), self.open)
-
-    def __repr__(self) -> str:
-        return f"<SparkEngine {self.schema.table.name}>"
-
-    def open(self) -> None:
-        """Connects and checks the declarations against the catalog. Reads no rows, unless it stores them."""
-        with self._lock:
-            if self._opened:
-                return
-            self._opened = self._open_sources()
-            try:
-                for part, opened in zip(self._checked.values(), self._opened, strict=True):
-                    check_columns(part, opened.kinds)
-                    check_unit(part, opened.kinds, "Use a column of whole numbers, decimals, text or dates.")
-                kinds = [opened.kinds for opened in self._opened]
-                check_units(self._checked, dict(zip(self._checked, kinds, strict=True)))
-                if self.schema.table.storage in ("memory", "file"):
-                    self._materialised = self._materialise()
-            except BaseException:
-                self._close_sources()
-                raise
-
-    def close(self) -> None:
-        with self._lock:
-            materialised, self._materialised = self._materialised, None
-        if materialised is not None:
-            materialised.drop()
-        with self._lock:
-            self._close_sources()
-
-    def __del__(self) -> None:
-        self.close()  # an engine of joined tables is dropped while passes may still run on it
-
-    def _close_sources(self) -> None:
-        opened, self._opened = self._opened, ()
-        for source in reversed(opened):
-            source.close()
-
-    def check_unchanged(self) -> None:
-        """Lets Spark analyse a SELECT of the columns that are read. Spark Connect looks at the table again
-        for this.
-
-        A session in this process resolved its table when it was opened, so no change is noticed there.
-        """
-        self.open()
-        for part, opened in zip(self._checked.values(), self._opened, strict=True):
-            quote = opened.dialect().quote
-            names = ", ".join(quote(name) for name in read_columns(part) if name in opened.kinds)
-            self._measured(partial(self._run, f"SELECT {names} FROM {opened.view}", [], True))
-
-    def grouped(self, query: Query, subsets: Subsets, *, rehearsed: bool = False) -> Confidential[AnyGrouped]:
-        self.open()
-        return Confidential(self._measured(lambda: self._scan(query, subsets, rehearsed)))
-
-    def fit(self, asked: FitQuestion, *, rehearsed: bool = False) -> Confidential[FitCounts]:
-        """Reads the source again: in encoded rows, a clamped value looks like one at its bound."""
-        self.open()
-        encoding, fetch = self._encodings(Parameters())[0], partial(self._fetched, rehearsed=rehearsed)
-        return Confidential(self._measured(lambda: fit_counts(encoding, asked, fetch)))
-
-    def value_counts(
-        self, column: str, longest: int, *, rehearsed: bool = False
-    ) -> Confidential[ValueCounts]:
-        self.open()
-        encoding, fetch = self._encodings(Parameters())[0], partial(self._fetched, rehearsed=rehearsed)
-        return Confidential(self._measured(lambda: value_counts(encoding, column, longest, fetch)))
-
-    def figures(self) -> SourceFigures:
-        """Exact figures of how the rows fit the declarations: for the curator, NOT private."""
-        self.open()
-        encoding = self._encodings(Parameters())[0]
-        rows = f"WITH checked AS ({checked_rows(encoding).sql}) "
-        values = encoding.parameters.values
-        return self._measured(
-            lambda: fit_figures(encoding, lambda select: self._fetched(rows + select, values))
-        )
-
-    # -- One pass ------------------------------------------------------------------------------------------
-
-    def _scan(self, query: Query, subsets: Subsets, rehearsed: bool) -> AnyGrouped:
-        parts = [
-            part
-            for several in statement_parts(subsets)
-            for part in (
-                [several] if suits_row_cells(query, self.schema, several) else _groupable(query, several)
-            )
-        ]
-        return joined([self._cells(query, part, rehearsed) for part in parts], [len(part) for part in parts])
-
-    def _cells(self, query: Query, subsets: Subsets, rehearsed: bool) -> Grouped:
-        parameters = Parameters()
-        encodings = self._encodings(parameters)
-        stored = None
-        if self._materialised is not None:
-            stored = Rows(f"SELECT * FROM {self._materialised.table}", self._materialised.columns)
-        sql = grouped_statement(query, subsets, self.schema, encodings, stored=stored)
-        cells = self._run(sql, parameters.values, rehearsed)
-        columns = {name: cells[name].fill_null(0).to_numpy() for name in cells.column_names}
-        return grouped_of(columns, query, self.schema, subsets)
-
-    def _encodings(self, parameters: Parameters) -> list[Encoding]:
-        tables = zip(self._parts.values(), self._opened, strict=False)  # the rest is joined elsewhere
-        return [Encoding(part, o.kinds, o.dialect(), o.view, parameters) for part, o in tables]
-
-    def _run(self, sql: str, values: list[Any], rehearsed: bool = False) -> Any:
-        """The result as an Arrow table: cells, never rows. Rehearsed, the statement is only analysed."""
-        with self._statement():
-            frame = self._frame(sql, values)
-            return (frame.limit(0) if rehearsed else frame).toArrow()
-
-    def _fetched(self, sql: str, values: list[Any], rehearsed: bool = False) -> list[tuple[Any, ...]]:
-        columns = [column.to_pylist() for column in self._run(sql, values, rehearsed).columns]
-        return list(zip(*columns, strict=True))
-
-    def _frame(self, sql: str, values: list[Any]) -> Any:
-        arguments = {f"p{number}": value for number, value in enumerate(values, 1)}
-        return self._opened[0].session.sql(sql, args=arguments)
-
-    # -- What can go wrong ---------------------------------------------------------------------------------
-
-    def _measured(self, work: Callable[[], T]) -> T:
-        """The result of a pass. If it fails, the error says nothing about the data or Spark."""
-        outcome = self._attempt(work)
-        if isinstance(outcome, SourceError):
-            raise outcome
-        return outcome
-
-    @sealed
-    def _attempt(self, work: Callable[[], T]) -> T | SourceError:
-        try:
-            return work()
-        except _TookTooLong:
-            return SourceError(
-                f"Spark took longer than {self._time_limit:g} s. {CHARGED}",
-                remedy='Ask the curator. A larger cluster, or storage = "memory", may help.',
-            )
-        except _Failed:
-            return SourceError(
-                f"Spark could not answer. {CHARGED}",
-                remedy="Ask the curator. Spark's log may have the reason.",
-            )
-
-    @contextmanager
-    def _statement(self) -> Iterator[None]:
-        """A block whose jobs have a tag. They are cancelled by it if the caller leaves or the time is up."""
-        source, tag = self._opened[0], f"dpxplain-{token_hex(8)}"
-        is_late = threading.Event()
-
-        def end() -> None:
-            is_late.set()
-            source.cancel(tag)
-
-        limit = threading.Timer(self._time_limit, end)
-        try:
-            with silenced(), source.tagged(tag), interruptible(lambda: source.cancel(tag)):
-                limit.start()
-                yield
-        except Exception:
-            check_stop()
-            raise (_TookTooLong if is_late.is_set() else _Failed) from None
-        finally:
-            limit.cancel()
-
-    # -- A table of encoded rows ---------------------------------------------------------------------------
-
-    def _materialise(self) -> _Materialised:
-        """Stores the encoded table in Spark as the schema says; `close` drops it."""
-        parameters = Parameters()
-        rows = all_rows(self.schema, self._encodings(parameters))
-        table = _Materialised(self._opened[0].session, f"dpxplain_{token_hex(8)}", rows.columns)
-        failed = SourceError(
-            f"Spark could not store DPXPlain's copy of {self.schema.table.name}.",
-            remedy='Is there enough space? storage = "file" also needs the right to create a table. storage '
-            '= "stream" needs neither.',
-        )
-
-        def keep() -> None:
-            with self._statement():
-                table.fill(self._frame(rows.sql, parameters.values), self.schema.table.storage == "file")
-
-        try:
-            quietly(keep, failed)
-        except BaseException:
-            table.drop()  # drops what was stored before the failure
-            raise
-        return table
-
-
-class _TookTooLong(Exception):
-    pass
-
-
-class _Failed(Exception):
-    pass
-
-
-class _Materialised:
-    """An encoded table stored in Spark: cached, or saved under a name of its own."""
-
-    def __init__(self, session: Any, table: str, columns: tuple[str, ...]) -> None:
-        self.table = table
-        self.columns = columns
-        self._session = session
-        self._cached: Any = None
-
-    def fill(self, frame: Any, is_saved: bool) -> None:
-        if is_saved:
-            frame.write.saveAsTable(self.table)
-            return
-        self._cached = frame.persist()
-        self._cached.createOrReplaceTempView(self.table)
-        self._cached.count()  # reads every row now, so that all passes use the same rows
-
-    def drop(self) -> None:
-        def take_back() -> None:
-            if self._cached is None:
-                self._session.sql(f"DROP TABLE IF EXISTS {self.table}")
-            else:
-                self._cached.unpersist()
-                self._session.catalog.dropTempView(self.table)
-
-        with suppress(SourceError):  # the session may be gone already
-            quietly(take_back, SourceError("Spark could not drop an encoded table."))
-
-
-def _groupable(query: Query, subsets: Subsets) -> list[Subsets]:
-    """The subsets in parts, each with few enough columns for one statement."""
-    parts: list[list[tuple[str, ...]]] = [[]]
-    columns = set(query.group_by)
-    for subset in subsets:
-        if parts[-1] and len(columns | set(subset)) > _MOST_COLUMNS:
-            parts.append([])
-            columns = set(query.group_by)
-        parts[-1].append(subset)
-        columns |= set(subset)
-    return [tuple(part) for part in parts]

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from copy import copy
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Any
 
-from dpxplain.engines.dialect import Dialect, Kind
+from dpxplain.engines.dialect import NUMBERS, Dialect, Kind
 from dpxplain.model.query import Parameters
 
 _EPOCH = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
@@ -34,8 +34,18 @@ _PARTS = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True, eq=False)
 class SparkDialect(Dialect):
-    """Spark's SQL. `names` maps the source's columns to those of the view; `padded` has the CHAR columns."""
+    """Spark's SQL over a view, whose columns have names that the engine chose."""
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    """The view's name for each column of the source."""
+    padded: frozenset[str] = frozenset()
+    """The view's names of the CHAR columns, whose texts Spark pads with spaces."""
+    is_wide: bool = False
+    """Whether a statement encodes so many columns that Spark itself splits its code into short methods."""
+    compares_texts: bool = False
+    """Whether a statement encodes so few texts that comparing each is faster than looking them up."""
 
     name = "spark"
     text = "STRING"
@@ -44,21 +54,12 @@ class SparkDialect(Dialect):
     counts_clamped = True
     numbers_cells = True
 
-    def __init__(self, names: Mapping[str, str] | None = None, padded: frozenset[str] = frozenset()) -> None:
-        self._names = names or {}
-        self._padded = {self.quote(name) for name in padded}
-        self._compares_texts = False
-        self._is_wide = False
-
-    def for_texts(self, number: int, columns: int) -> SparkDialect:
-        dialect = copy(self)
-        dialect._is_wide = columns > _MOST_FIELDS
-        dialect._compares_texts = number <= _MOST_COMPARISONS
-        return dialect
+    def for_texts(self, texts: int, columns: int) -> SparkDialect:
+        return replace(self, is_wide=columns > _MOST_FIELDS, compares_texts=texts <= _MOST_COMPARISONS)
 
     def quote(self, name: str) -> str:
         """The view's name for a column. It is the engine's own, because Spark ignores case in names."""
-        return self._names[name]
+        return self.names[name]
 
     def placeholder(self, number: int) -> str:
         return f":p{number}"
@@ -82,8 +83,7 @@ class SparkDialect(Dialect):
         return f"get({array}, CAST({place} AS INT) - 1)"
 
     def number(self, source: str, kind: Kind) -> str:
-        is_number = kind in ("whole", "decimal", "long decimal", "float", "boolean")
-        return f"CAST({source} AS DOUBLE)" if is_number else "CAST(NULL AS DOUBLE)"
+        return f"CAST({source if kind in (*NUMBERS, 'boolean') else 'NULL'} AS DOUBLE)"
 
     def whole(self, source: str, kind: Kind) -> str:
         if kind in ("whole", "boolean"):
@@ -100,7 +100,7 @@ class SparkDialect(Dialect):
     def truth(self, source: str, kind: Kind) -> str:
         if kind == "boolean":
             return source
-        if kind in ("whole", "decimal", "long decimal", "float"):
+        if kind in NUMBERS:
             return f"CASE WHEN {source} = 1 THEN TRUE WHEN {source} = 0 THEN FALSE END"
         return "CAST(NULL AS BOOLEAN)"
 
@@ -109,7 +109,7 @@ class SparkDialect(Dialect):
             return f"CAST(unix_micros({source}) AS STRING)"
         # Not CAST: without ANSI mode, it writes a decimal with an exponent.
         text = f"try_cast({source} AS STRING)"
-        return f"rtrim({text})" if source in self._padded else text
+        return f"rtrim({text})" if source in self.padded else text
 
     def valid_text(self, text: str) -> str:
         return f"try_validate_utf8({text})"
@@ -134,10 +134,10 @@ class SparkDialect(Dialect):
 
     def code(self, key: str, codes: Mapping[Any, int], parameters: Parameters) -> str:
         is_text = all(isinstance(value, str) for value in codes)
-        if self._is_wide and len(codes) <= _FEW:
+        if self.is_wide and len(codes) <= _FEW:
             return self._searched(key, [*codes.items()], parameters)
         text = key if is_text else f"CAST({key} AS STRING)"
-        if is_text and self._compares_texts:
+        if is_text and self.compares_texts:
             return self._searched(text, sorted(codes.items(), key=lambda item: item[0].encode()), parameters)
         if len(codes) <= _FEW:
             return self._place(text, [*map(str, codes)], [*codes.values()], parameters)

@@ -36,11 +36,7 @@ from dpxplain.model.query import (
     value_column,
 )
 from dpxplain.model.schema import Schema, parts
-from dpxplain.model.schema_fit import (
-    FitCounts,
-    FitQuestion,
-    Partition,
-)
+from dpxplain.model.schema_fit import FitCounts, FitQuestion, Partition
 from dpxplain.sql.render import (
     Rendered,
     cells_select,
@@ -134,29 +130,29 @@ def grouped_statement(
     encodings: Sequence[Encoding],
     *,
     stored: Rows | None = None,
-    few: Collection[str] = (),
+    few_texts: Collection[str] = (),
 ) -> str:
     """SQL of a pass over `stored` rows, or over rows that the statement itself encodes.
 
-    `few` names the columns that have so few texts, including undeclared ones, that cells may be counted by
-    text. The statement's values are bound to the parameters of the encodings.
+    `few_texts` names the columns that have so few texts, including undeclared ones, that cells may be counted
+    by text. The statement's values are bound to the parameters of the encodings.
     """
-    own, texts, known = encodings[0], frozenset[str](), None
+    own, uncoded, counted = encodings[0], frozenset[str](), None
     has_row_cells = own.dialect.numbers_cells and suits_row_cells(query, schema, subsets)
     if stored is None and schema.privacy.unit == "row":
-        query, only = _without_equalities(query, own)
+        query, only_texts = _without_equalities(query, own)
         grouped = frozenset((*query.group_by, *(name for subset in subsets for name in subset)))
         read = _read_columns(query, grouped, schema)
         if not has_row_cells:  # a cell's number is computed from codes, not texts
-            texts = frozenset(name for name in grouped - read if _is_text(name, own)) & frozenset(few)
-        if _is_number(query.aggregate.column, schema) and not own.dialect.counts_clamped:
-            known = query.aggregate.column
+            uncoded = frozenset(name for name in grouped - read if _is_text(name, own)) & frozenset(few_texts)
+        if _is_clamped(query.aggregate.column, schema) and not own.dialect.counts_clamped:
+            counted = query.aggregate.column
         wanted = grouped | read
-        number = sum(len(members_of(schema.column(name))) for name in wanted - texts)
-        dialect = own.dialect.for_texts(number, len(wanted))
-        encodings = [replace(own, dialect=dialect, texts=texts, only=only, known=known, wanted=wanted)]
+        texts = sum(len(members_of(schema.column(name))) for name in wanted - uncoded)
+        encoding = replace(own, uncoded=uncoded, only_texts=only_texts, counted=counted, wanted=wanted)
+        encodings = [replace(encoding, dialect=own.dialect.for_texts(texts, len(wanted)))]
     select = row_cells_select if has_row_cells else grouped_select
-    rendered = select(query, schema, subsets, has_known=known is not None, parameters=own.parameters)
+    rendered = select(query, schema, subsets, has_known=counted is not None, parameters=own.parameters)
     encoded = stored or all_rows(schema, encodings)
     tables = {ENCODED: encoded.sql}
     if names := expressions(query, schema):
@@ -165,9 +161,9 @@ def grouped_statement(
     if has_row_cells:
         tables[ROW_CELLS] = _sql(rendered, own)
         rendered = cells_select(rendered, ROW_CELLS)
-    if texts:
+    if uncoded:
         tables[CELLS] = _sql(rendered, own)
-        tables[NAMED_CELLS] = _encoded_cells(rendered, texts, own)
+        tables[NAMED_CELLS] = _encoded_cells(rendered, uncoded, own)
         rendered = regrouped_select(rendered, NAMED_CELLS)
     listed = ", ".join(f"{name} {own.dialect.inlined} ({sql})" for name, sql in tables.items())
     return f"WITH {listed} {_sql(rendered, own)}"
@@ -182,9 +178,9 @@ def _sql(rendered: Rendered, encoding: Encoding) -> str:
     return rendered.sql(encoding.dialect.name, encoding.dialect.placeholder)
 
 
-def _encoded_cells(cells: Rendered, texts: frozenset[str], encoding: Encoding) -> str:
+def _encoded_cells(cells: Rendered, uncoded: frozenset[str], encoding: Encoding) -> str:
     """The cells with codes instead of texts. A column that a subset lacks gets the code of NULL."""
-    codes = {code_column(encoding.schema, name): name for name in texts}
+    codes = {code_column(encoding.schema, name): name for name in uncoded}
     listed = [
         f"{encoding.code_of_text(codes[column], column)} AS {column}" if column in codes else column
         for column in cells.tree.named_selects
@@ -199,18 +195,19 @@ def _without_equalities(query: Query, encoding: Encoding) -> tuple[Query, dict[s
     cannot meet the condition, so they are left out before they are encoded.
     """
     parts = query.where.parts if isinstance(query.where, And) else (query.where,)
-    kept: list[Filter] = []
-    only: dict[str, list[str]] = {}
+    remaining: list[Filter] = []
+    only_texts: dict[str, list[str]] = {}
     for part in parts:
         if isinstance(part, Comparison) and part.operator == "=" and _is_text(part.column, encoding):
             texts = _members(part, encoding.schema)
-            only[part.column] = [text for text in texts if text in only.get(part.column, texts)]
+            admitted = only_texts.get(part.column, texts)
+            only_texts[part.column] = [text for text in texts if text in admitted]
         elif part is not None:
-            kept.append(part)
-    if not all(only.values()):  # contradictory conditions; every engine handles the unchanged query
+            remaining.append(part)
+    if not all(only_texts.values()):  # contradictory conditions; every engine handles the unchanged query
         return query, {}
-    where = And(tuple(kept)) if len(kept) > 1 else next(iter(kept), None)
-    return replace(query, where=where), only
+    where = And(tuple(remaining)) if len(remaining) > 1 else next(iter(remaining), None)
+    return replace(query, where=where), only_texts
 
 
 def _members(part: Comparison, schema: Schema) -> list[str]:
@@ -235,7 +232,7 @@ def _read_columns(query: Query, grouped: frozenset[str], schema: Schema) -> froz
     return frozenset(read)
 
 
-def _is_number(name: str | None, schema: Schema) -> bool:
+def _is_clamped(name: str | None, schema: Schema) -> bool:
     """Whether this is a column of the source that is clamped to bounds."""
     column = schema.columns.get(name or "")
     return column is not None and column.expression is None and column.is_numeric and column.is_summable
@@ -308,12 +305,12 @@ def _numbered_cells(
     return Grouped({**keys, **codes}, subset, count, columns.get("total", np.zeros_like(count)))
 
 
-def joined(cells: list[Grouped], sizes: list[int]) -> Grouped:
-    """The cells of several statements, their subsets numbered consecutively."""
+def merged_cells(parts: Sequence[Subsets], cells: Sequence[Grouped]) -> Grouped:
+    """The cells of one statement for each part of the subsets, with all subsets numbered consecutively."""
     if len(cells) == 1:
         return cells[0]
     names = dict.fromkeys(name for part in cells for name in part.codes)
-    starts = np.cumsum([0, *sizes[:-1]])
+    starts = np.cumsum([0, *map(len, parts[:-1])])
     codes = {
         name: np.concatenate([part.codes.get(name, np.zeros_like(part.count)) for part in cells])
         for name in names
@@ -370,15 +367,15 @@ def fit_counts(encoding: Encoding, asked: FitQuestion, fetch: Fetch) -> FitCount
     ]
     rows = np.zeros(len(counted), dtype=np.int64)
     if counted:
-        kept_rows = encoding.rows(categories)
+        rows_to_count = encoding.rows(categories)
         for start in range(0, len(counted), _MOST_COUNTS):
             aggregates = counted[start : start + _MOST_COUNTS]
-            sql = f"SELECT {', '.join(aggregates)} FROM ({kept_rows.sql}) AS kept"
+            sql = f"SELECT {', '.join(aggregates)} FROM ({rows_to_count.sql}) AS kept"
             for row in fetch(sql, encoding.parameters.values):
                 rows[start : start + len(aggregates)] = row
     units = np.zeros(len(sizes) + 1 if sizes else 0, dtype=np.int64)
     if sizes:
-        for row in fetch(_units(encoding, sizes), []):
+        for row in fetch(_unit_counts(encoding, sizes), []):
             units[:] = row
     return FitCounts(rows, units)
 
@@ -395,7 +392,7 @@ def value_counts(encoding: Encoding, column: str, longest: int, fetch: Fetch) ->
     if privacy.unit != "row":
         unit = encoding.unit()
         selected = f"SELECT DISTINCT {unit} AS person, {text} AS value FROM {encoding.source}"
-        pairs = f"{selected} WHERE {d.known_text(unit)} AND {fits}"
+        pairs = f"{selected} WHERE {d.is_unit(unit)} AND {fits}"
         hashed = d.md5("person || ',' || value")
         place = f"row_number() OVER (PARTITION BY person ORDER BY {hashed}, value) AS place"
         placed = f"SELECT value, {place} FROM ({pairs}) AS pairs"
@@ -413,7 +410,7 @@ def _category(encoding: Encoding, part: Partition, encoded: dict[str, str]) -> s
         return f"CASE WHEN {source} IS NULL THEN 2 WHEN ({code}) > 0 THEN 0 ELSE 1 END"
     number = encoding.number(part.column)
     if part.domain == "bins":
-        return _bin(encoding, part, number)
+        return _bin_category(encoding, part, number)
     ends = column.edges if part.domain == "edges" else column.bounds
     assert ends is not None
     low, high = (encoding.dialect.number_literal(as_number(end)) for end in (ends[0], ends[-1]))
@@ -424,7 +421,7 @@ def _category(encoding: Encoding, part: Partition, encoded: dict[str, str]) -> s
     )
 
 
-def _bin(encoding: Encoding, part: Partition, number: str) -> str:
+def _bin_category(encoding: Encoding, part: Partition, number: str) -> str:
     """SQL of the category: 0 below the first edge, one per bin, one above the last edge; -1 if missing."""
     first, *others = map(encoding.dialect.number_literal, part.edges)
     steps = " ".join(f"WHEN {number} <= {edge} THEN {place}" for place, edge in enumerate(others, 1))
@@ -435,13 +432,13 @@ def _bin(encoding: Encoding, part: Partition, number: str) -> str:
     )
 
 
-def _units(encoding: Encoding, sizes: tuple[int, ...]) -> str:
+def _unit_counts(encoding: Encoding, sizes: tuple[int, ...]) -> str:
     """SQL that counts units by their number of rows: one bin up to each size, and one beyond the last."""
     ends = zip((0, *sizes[:-1]), sizes, strict=True)
     bins = [f"n > {low} AND n <= {high}" for low, high in ends] + [f"n > {sizes[-1]}"]
     # Not count_if, which is NULL where there is no row at all.
     counts = ", ".join(f"count(CASE WHEN {condition} THEN 1 END)" for condition in bins)
     unit = encoding.unit()
-    is_known_unit = encoding.dialect.known_text(unit)
-    rows = f"SELECT count(*) AS n FROM {encoding.source} WHERE {is_known_unit} GROUP BY {unit}"
+    is_unit = encoding.dialect.is_unit(unit)
+    rows = f"SELECT count(*) AS n FROM {encoding.source} WHERE {is_unit} GROUP BY {unit}"
     return f"SELECT {counts} FROM ({rows}) AS sizes"

@@ -28,10 +28,11 @@ from dpxplain.sql.source import (
     AGGREGATE_WORDS,
     AGGREGATES,
     CALLS_WITHOUT_POSITION,
+    COMPARISONS,
     DIALECT,
     GRAMMAR,
     NODES,
-    WORDS,
+    REFUSED_WORDS,
     Place,
     Source,
     advice,
@@ -42,40 +43,19 @@ from dpxplain.sql.source import (
 # -- Admission ---------------------------------------------------------------------------------------------
 
 _CLAUSES = (
-    TokenType.WITH,
-    TokenType.SELECT,
-    TokenType.FROM,
-    TokenType.WHERE,
-    TokenType.GROUP_BY,
-    TokenType.HAVING,
-    TokenType.ORDER_BY,
-    TokenType.LIMIT,
+    *(TokenType.WITH, TokenType.SELECT, TokenType.FROM, TokenType.WHERE),
+    *(TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT),
 )
-_PUNCTUATION = {TokenType.COMMA, TokenType.DOT, TokenType.STAR, TokenType.L_PAREN, TokenType.R_PAREN}
-_CONDITIONS = {
+_ADMITTED_TOKENS = {
+    *_CLAUSES,
+    *(TokenType.COMMA, TokenType.DOT, TokenType.STAR, TokenType.L_PAREN, TokenType.R_PAREN),
     *(TokenType.AND, TokenType.OR, TokenType.NOT, TokenType.IN, TokenType.BETWEEN, TokenType.IS),
     *(TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE),
     *(TokenType.DASH, TokenType.NULL, TokenType.TRUE, TokenType.FALSE),
-}
-_ADMITTED_TOKENS = {
-    *_CLAUSES,
-    *_PUNCTUATION,
-    *_CONDITIONS,
     *(TokenType.ALIAS, TokenType.ASC, TokenType.DESC, TokenType.DISTINCT),
 }
 
 # Every node that may occur, with every argument it may carry.
-_BINARY: tuple[type[exp.Expr], ...] = (
-    exp.And,
-    exp.Or,
-    exp.EQ,
-    exp.NEQ,
-    exp.LT,
-    exp.LTE,
-    exp.GT,
-    exp.GTE,
-    exp.Is,
-)
 _ADMITTED_NODES: dict[type[exp.Expr], Set[str]] = {
     exp.Select: {"expressions", "distinct", "from_", "where", "group", "having", "order", "limit", "with_"},
     exp.With: {"expressions"},
@@ -103,7 +83,8 @@ _ADMITTED_NODES: dict[type[exp.Expr], Set[str]] = {
     exp.Neg: {"this"},
     exp.Between: {"this", "low", "high"},
     exp.In: {"this", "expressions"},
-    **{kind: {"this", "expression"} for kind in _BINARY},
+    **{kind: {"this", "expression"} for kind in (exp.And, exp.Or, exp.Is)},
+    **{kind: {"this", "expression"} for kind in COMPARISONS},
     **NODES,
 }
 
@@ -123,7 +104,7 @@ _BEFORE_A_NAME = {
 }
 
 # Nodes that stand for a word of the text and carry its position.
-_WORDS_OF_THE_TREE: tuple[type[exp.Expr], ...] = (exp.Identifier, exp.Literal, exp.Star, *AGGREGATES)
+_POSITIONED_NODES: tuple[type[exp.Expr], ...] = (exp.Identifier, exp.Literal, exp.Star, *AGGREGATES)
 
 
 def admit(source: Source, columns: Collection[str] = ()) -> exp.Select:
@@ -161,18 +142,18 @@ def _reserved_name(source: Source, columns: Collection[str], refused_at: int | N
 
 def _admitted(source: Source) -> exp.Select:
     # Before the parser runs, since it takes exponential time over some foreign words (JOIN x JOIN x ...).
-    _every_word_is_known(source, _possible_names(source))
+    _check_words(source, _possible_names(source))
     tree = parse_tree(source)
-    _every_word_is_known(source, _names(tree))
+    _check_words(source, _tree_names(tree))
     tree = tree.transform(lambda node: _plain_quantile(source, node), copy=False)
-    _every_node_is_known(source, tree)
-    _clauses_come_once_and_in_order(source, tree)
+    _check_nodes(source, tree)
+    _check_clause_order(source, tree)
     if not isinstance(tree, exp.Select):
         raise source.refuse("This is not a SELECT statement.", GRAMMAR, source.tokens[0])
     return tree
 
 
-def _every_word_is_known(source: Source, names: set[int]) -> None:
+def _check_words(source: Source, names: set[int]) -> None:
     """Raises if a token is neither admitted nor a name or literal (`names` has their start offsets)."""
     for i, token in enumerate(source.tokens):
         before = source.tokens[i - 1] if i else None
@@ -180,17 +161,17 @@ def _every_word_is_known(source: Source, names: set[int]) -> None:
         is_function = token.text.upper() in CALLS_WITHOUT_POSITION and _kind(after) is TokenType.L_PAREN
         if token.start in names or is_function or is_expression_word(source.tokens, i):
             continue
-        if token.token_type is TokenType.COMMA and _ends_a_list(after):
+        if token.token_type is TokenType.COMMA and _ends_list(after):
             raise source.refuse("Nothing follows this comma.", "Remove the comma.", token)
         if token.token_type in _STARTS and not _may_start(source.tokens, i):
-            raise _word_refused(source, token, before, after)
+            raise _word_refusal(source, token, before, after)
         # sqlglot joins the two tokens of `.5` into one literal and forgets where it stood.
         fraction = token.token_type is TokenType.NUMBER and _kind(before) is TokenType.DOT
         if token.token_type not in _ADMITTED_TOKENS and not fraction:
-            raise _word_refused(source, token, before, after)
+            raise _word_refusal(source, token, before, after)
 
 
-def _word_refused(source: Source, token: Token, before: Token | None, after: Token | None) -> Exception:
+def _word_refusal(source: Source, token: Token, before: Token | None, after: Token | None) -> QueryRefused:
     hint = advice(before.text if before else "", token.text, after.text if after else "")
     if hint is not None:
         return source.refuse(*hint, token)
@@ -212,35 +193,35 @@ def _plain_quantile(source: Source, node: exp.Expr) -> exp.Expr:
     return exp.PercentileCont(this=ordered[0].this, expression=node.this.this)
 
 
-def _every_node_is_known(source: Source, tree: exp.Expr) -> None:
+def _check_nodes(source: Source, tree: exp.Expr) -> None:
     for node in tree.walk():
         admitted = _ADMITTED_NODES.get(type(node))
         if admitted is None:
-            raise _node_refused(source, node)
+            raise _node_refusal(source, node)
         for name, value in node.args.items():
             if value and name not in admitted:
-                raise _argument_refused(source, node, name, value)
+                raise _argument_refusal(source, node, name, value)
 
 
-def _node_refused(source: Source, node: exp.Expr) -> Exception:
+def _node_refusal(source: Source, node: exp.Expr) -> QueryRefused:
     if isinstance(node, exp.Tuple):
         remedy = "Write plain columns, separated by commas; compare one column at a time."
         return source.refuse("A list in parentheses is not supported here.", remedy, node)
     return source.refuse(f"{_spaced(node)} is not supported.", GRAMMAR, node)
 
 
-def _argument_refused(source: Source, node: exp.Expr, name: str, value: object) -> Exception:
+def _argument_refusal(source: Source, node: exp.Expr, name: str, value: object) -> QueryRefused:
     first = value[0] if isinstance(value, list) else value
     place = first if isinstance(first, exp.Expr) else node
     match node, name:
         case exp.Select(), "joins":
-            construct, remedy = WORDS["JOIN"]
+            construct, remedy = REFUSED_WORDS["JOIN"]
             return source.refuse(f"A second table ({construct}) is not supported.", remedy, place)
         case exp.Table() | exp.Column(), "db" | "catalog":
             remedy = "Write table or table.column, without a database in front."
             return source.refuse("A name with a database in front is not supported.", remedy, node)
         case exp.Select(), "offset":
-            construct, remedy = WORDS["OFFSET"]
+            construct, remedy = REFUSED_WORDS["OFFSET"]
             return source.refuse("OFFSET is not supported.", remedy, place)
         case ((exp.Count() | exp.Sum() | exp.Avg()), _):
             remedy = "Write COUNT(*), COUNT(column), SUM(column) or AVG(column)."
@@ -264,9 +245,9 @@ def _may_start(tokens: tuple[Token, ...], i: int) -> bool:
     return i == 0 or opens or follows
 
 
-def _clauses_come_once_and_in_order(source: Source, tree: exp.Expr) -> None:
+def _check_clause_order(source: Source, tree: exp.Expr) -> None:
     """Raises if clauses are out of order, which sqlglot accepts: the ledger stores statements as written."""
-    names = _names(tree)
+    names = _tree_names(tree)
     latest: list[Token | None] = [None]  # one per open parenthesis, because a subquery has clauses of its own
     for token in source.tokens:
         if token.token_type is TokenType.L_PAREN:
@@ -301,12 +282,12 @@ def _names_columns(tokens: tuple[Token, ...], i: int) -> bool:
     )
 
 
-def _names(tree: exp.Expr) -> set[int]:
+def _tree_names(tree: exp.Expr) -> set[int]:
     """Start offsets of the tree's names, literals, stars and aggregates."""
     return {
         node.meta["start"]
         for node in tree.walk()
-        if isinstance(node, _WORDS_OF_THE_TREE) and "start" in node.meta
+        if isinstance(node, _POSITIONED_NODES) and "start" in node.meta
     }
 
 
@@ -319,7 +300,7 @@ def _kind(token: Token | None) -> TokenType | None:
     return token.token_type if token else None
 
 
-def _ends_a_list(token: Token | None) -> bool:
+def _ends_list(token: Token | None) -> bool:
     return token is None or token.token_type in {*_CLAUSES, TokenType.R_PAREN, TokenType.COMMA}
 
 
@@ -371,16 +352,16 @@ class Scope:
             at,
         )
 
-    def column(self, node: exp.Expr, *, otherwise: str = "") -> str:
-        """The declared name of a column, or a refusal that ends with `otherwise`."""
-        return self.resolve(node, self.schema.columns, otherwise=otherwise)
+    def column(self, node: exp.Expr, *, hint: str = "") -> str:
+        """The declared name of a column, or a refusal that ends with the hint."""
+        return self.resolve(node, self.schema.columns, hint=hint)
 
     def resolve(
-        self, node: exp.Expr, columns: Iterable[str], *, otherwise: str = "", place: str = "in the schema"
+        self, node: exp.Expr, columns: Iterable[str], *, hint: str = "", place: str = "in the schema"
     ) -> str:
-        """The column, among `columns`, that a node names, or a refusal that ends with `otherwise`."""
+        """The column, among `columns`, that a node names, or a refusal that ends with the hint."""
         if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
-            raise self.refuse("Expected a column here.", otherwise or "Name a column of the schema.", node)
+            raise self.refuse("Expected a column here.", hint or "Name a column of the schema.", node)
         qualifier, listed = node.args.get("table"), list(columns)
         if (public := self._public_column(node, qualifier, listed)) is not None:
             return public
@@ -400,7 +381,7 @@ class Scope:
             remedy = f'Discover them: session.discover("{node.name}", rho=...), or dpxplain discover.'
             raise self.refuse(f"The values of {node.name} are not known yet.", remedy, node.this)
         problem = f"There is no column {node.name} {place}."
-        raise self.refuse(problem, f"{suggest(node.name, listed)} {otherwise}".strip(), node.this)
+        raise self.refuse(problem, f"{suggest(node.name, listed)} {hint}".strip(), node.this)
 
     def _public_column(self, node: exp.Column, qualifier: exp.Expr | None, listed: list[str]) -> str | None:
         """The column that a name means in a joined public table. The data's own columns take precedence."""

@@ -62,7 +62,7 @@ from dpxplain.sql.source import (
     FUNCTION_NODES,
     INTERVAL_UNITS,
     PART_FUNCTIONS,
-    WORDS,
+    REFUSED_WORDS,
     read,
     refused_part,
 )
@@ -205,7 +205,9 @@ class _Parser:
         if type(node) in FUNCTION_NODES:
             return self._call(node)
         if isinstance(node, exp.Interval):
-            raise self.scope.refuse("INTERVAL must follow a date and + or -.", WORDS["INTERVAL"][1], node)
+            raise self.scope.refuse(
+                "INTERVAL must follow a date and + or -.", REFUSED_WORDS["INTERVAL"][1], node
+            )
         subject = "An aggregate" if isinstance(node, exp.AggFunc) else "This"
         raise self.scope.refuse(f"{subject} cannot be used inside an expression.", _USAGE, node)
 
@@ -257,9 +259,9 @@ class _Parser:
         if kind not in ("date", "timestamp"):
             return part
         node = self._nodes[id(part)][1]
-        dated = Constant(self._moment(part.value, node, "DATE" if len(part.value) == 10 else "TIMESTAMP"))
-        self._nodes[id(dated)] = dated, node
-        return dated
+        moment = Constant(self._moment(part.value, node, "DATE" if len(part.value) == 10 else "TIMESTAMP"))
+        self._nodes[id(moment)] = moment, node
+        return moment
 
     def _moment(self, text: str, node: exp.Expr, target: Target) -> date:
         try:
@@ -378,7 +380,7 @@ def condition(node: exp.Expr, scope: Scope) -> Filter:
         case exp.Is():
             return _is(node, scope)
         case exp.Column():
-            return _bare(node, scope)
+            return _boolean_column(node, scope)
         case exp.Like() | exp.ILike():
             return _like(node, scope)
         case _ if type(node) in COMPARISONS:
@@ -415,7 +417,7 @@ def any_of(parts: Iterable[Filter]) -> Filter:
 
 
 def _flat(kind: type[Any], parts: Iterable[Any]) -> tuple[Any, ...]:
-    """The parts, with the parts of those of the same kind in their place."""
+    """The parts, where a part of this kind is replaced by its own parts."""
     return tuple(p for part in parts for p in (part.parts if isinstance(part, kind) else (part,)))
 
 
@@ -439,7 +441,7 @@ def _comparison(node: exp.Expr, scope: Scope) -> Filter:
         left, right, operator = right, left, FLIPPED[operator]
     if isinstance(right, exp.Column):
         # Text without quotation marks is read as a column.
-        scope.column(right, otherwise=f"If you mean text, write '{right.name}'.")
+        scope.column(right, hint=f"If you mean text, write '{right.name}'.")
     if not _is_plain(left, right):
         is_itself = operator == "=" and isinstance(right, exp.Boolean) and right.this
         return condition(left, scope) if is_itself else _expression(node, scope)
@@ -504,7 +506,7 @@ def _check_null_test(node: exp.Is, scope: Scope) -> None:
         raise scope.refuse("IS works only with NULL.", remedy, node.expression)
 
 
-def _bare(node: exp.Column, scope: Scope) -> Filter:
+def _boolean_column(node: exp.Column, scope: Scope) -> Filter:
     column = scope.column(node)
     values = scope.schema.columns[column].values or ()
     if not any(isinstance(value, bool) for value in values):
@@ -555,7 +557,7 @@ class Aggregates:
         return any(self.recognises(part) for part in node.walk())
 
 
-def rounding(node: exp.Expr, aggregates: Aggregates, scope: Scope) -> tuple[exp.Expr, int | None]:
+def rounding(node: exp.Expr, aggregates: Aggregates) -> tuple[exp.Expr, int | None]:
     """The argument of ROUND and its digits; the node itself and None if it is not a ROUND of aggregates."""
     if not isinstance(node, exp.Round) or not aggregates.occur_in(node):
         return node, None
@@ -563,7 +565,7 @@ def rounding(node: exp.Expr, aggregates: Aggregates, scope: Scope) -> tuple[exp.
     value = 0 if digits is None else number(digits.name) if is_number(digits) else None
     if not isinstance(value, int) or not 0 <= value <= _MOST_DIGITS:
         remedy = f"Write a whole number from 0 to {_MOST_DIGITS}."
-        raise scope.refuse("ROUND takes a number of digits.", remedy, digits)
+        raise aggregates.scope.refuse("ROUND takes a number of digits.", remedy, digits)
     return node.this.unnest(), value
 
 
@@ -572,8 +574,11 @@ class FormulaParser:
     """Parses formulas. `names` has the values of the SELECT list that HAVING and ORDER BY may refer to."""
 
     aggregates: Aggregates
-    scope: Scope
     names: Mapping[str, OutputFormula] = field(default_factory=dict)
+
+    @property
+    def scope(self) -> Scope:
+        return self.aggregates.scope
 
     def is_formula(self, node: exp.Expr) -> bool:
         """Whether the expression computes with aggregates or values of the SELECT list, not with columns."""
@@ -641,7 +646,7 @@ class FormulaParser:
         names = matching(node.this, self.names) if is_plain else []
         if names:
             return self.names[names[0]]
-        column = self.scope.column(node, otherwise=_FORMULA_USAGE)
+        column = self.scope.column(node, hint=_FORMULA_USAGE)
         remedy = f"Aggregate it, such as AVG({column}); conditions on columns go into WHERE."
         raise self.scope.refuse(f"{column} is a column, not an aggregate.", remedy, node)
 

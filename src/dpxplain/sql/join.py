@@ -7,7 +7,7 @@ A join with a private table by the privacy unit is answered from the joined rows
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -22,16 +22,12 @@ from dpxplain.sql.source import DIALECT, Source, read
 
 # -- Joins -------------------------------------------------------------------------------------------------
 
-_STAR = "A join compares a column of the data with the key of the other table"
-_KINDS = {TokenType.LEFT, TokenType.INNER, TokenType.JOIN}
-_NOT_ANSWERED = {
-    TokenType.RIGHT: "RIGHT JOIN",
-    TokenType.FULL: "FULL JOIN",
-    TokenType.CROSS: "CROSS JOIN",
-    TokenType.NATURAL: "NATURAL JOIN",
-}
-_CLAUSES = {TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT}
-_NAMES = {*DIALECT.parser_class.TABLE_ALIAS_TOKENS, TokenType.VAR, TokenType.IDENTIFIER} - _KINDS - _CLAUSES
+_JOIN_RULE = "A join compares a column of the data with the key of the other table"
+_JOIN_WORDS = {TokenType.LEFT, TokenType.INNER, TokenType.JOIN}
+_REFUSED_JOINS = {TokenType.RIGHT, TokenType.FULL, TokenType.CROSS, TokenType.NATURAL}
+_AFTER_TABLES = {TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT}
+_NAMES = {*DIALECT.parser_class.TABLE_ALIAS_TOKENS, TokenType.VAR, TokenType.IDENTIFIER}
+_NAMES -= _JOIN_WORDS | _AFTER_TABLES
 
 
 def read_joins(source: Source, schema: Schema) -> tuple[Source, tuple[Joined, ...]]:
@@ -121,16 +117,16 @@ class _Reader:
     def begins_join(self) -> bool:
         if self.token is None:
             return False
-        if (kind := self.token.token_type) in _NOT_ANSWERED:
+        if (kind := self.token.token_type) in _REFUSED_JOINS:
             raise self.source.refuse(
-                f"{_NOT_ANSWERED[kind]} is not supported.",
+                f"{self.token.text.upper()} JOIN is not supported.",
                 "Write JOIN; with a public table, LEFT JOIN works too.",
                 self.token,
             )
         if kind is TokenType.COMMA:
             remedy = "Write JOIN table USING (key)."
             raise self.source.refuse("A list of tables is not supported.", remedy, self.token)
-        return kind in _KINDS
+        return kind in _JOIN_WORDS
 
     def take(self) -> Token:
         token = self.token
@@ -141,7 +137,7 @@ class _Reader:
     def table(self, tokens: list[Token]) -> tuple[exp.Identifier, str]:
         """The table after FROM and its alias. Keeps their tokens."""
         start = self.at
-        name, alias = self._named()
+        name, alias = self._table_and_alias()
         tokens += self.source.tokens[start : self.at]
         return name, alias
 
@@ -160,7 +156,7 @@ class _Reader:
         if not self.is_name:
             raise self.source.refuse("Expected a table here.", self._usage(), self.token or first)
         place = self.token
-        name, alias = self._named()
+        name, alias = self._table_and_alias()
         if alias.casefold() in {data_alias.casefold(), *(join.alias.casefold() for join in before)}:
             remedy = f"Rename one of them: JOIN {name.name} AS other ..."
             raise self.source.refuse(f"Two tables here are called {alias}.", remedy, place)
@@ -251,11 +247,11 @@ class _Reader:
             is_public = [bool(matching(name, [declared_key])) and q is None for q, name in sides]
         if sorted(is_public) != [False, True]:
             usage = f"Write ON {data_alias}.{own} = {alias}.{declared_key}."
-            raise self.source.refuse(f"{_STAR}.", usage, self.source.tokens[self.at - 1])
+            raise self.source.refuse(f"{_JOIN_RULE}.", usage, self.source.tokens[self.at - 1])
         (qualifier, column), (_, key) = sorted(sides, key=lambda side: is_public[sides.index(side)])
         if qualifier is not None and not matching(qualifier, [data_alias, self.schema.table.name]):
             remedy = "Join each table with the data itself."
-            raise self.source.refuse(f"{_STAR}.", remedy, self.source.tokens[self.at - 1])
+            raise self.source.refuse(f"{_JOIN_RULE}.", remedy, self.source.tokens[self.at - 1])
         self._check_key(key, declared_key, alias)
         return column
 
@@ -275,7 +271,7 @@ class _Reader:
         self.take()
         return first, self._identifier()
 
-    def _named(self) -> tuple[exp.Identifier, str]:
+    def _table_and_alias(self) -> tuple[exp.Identifier, str]:
         """A table and its alias; without an alias, its own name."""
         name = self._identifier()
         if self._is(TokenType.ALIAS):
@@ -323,7 +319,7 @@ class _Reader:
 
 _ONLY = "A subquery may select columns and filter rows; aggregate in the outer query."
 # Clauses that choose or combine rows by more than a condition on each row.
-_INLINED_CLAUSES = {"group": "GROUP BY", "having": "HAVING", "limit": "LIMIT", "distinct": "DISTINCT"}
+_REFUSED_CLAUSES = {"group": "GROUP BY", "having": "HAVING", "limit": "LIMIT", "distinct": "DISTINCT"}
 _LARGEST = 300  # nodes of a column's expression: each use of it in another column repeats them all
 _MOST_COPIED = 20_000  # nodes of all these uses together
 
@@ -333,7 +329,7 @@ class Relation:
     """A table or subquery after FROM: its columns, as expressions over the declared table, and its rows."""
 
     columns: Mapping[str, exp.Expr]
-    table: exp.From | None
+    table: exp.From
     conditions: tuple[exp.Expr, ...] = ()
 
 
@@ -341,10 +337,10 @@ Relations = Mapping[str, Relation]
 
 
 def inline(tree: exp.Select, scope: Scope) -> exp.Select:
-    """The statement rewritten to read the declared table itself; `tree` unchanged if it already does."""
+    """The statement as one that reads the declared table; `tree` without its WITH if it does so already."""
     clause = tree.args.get("from_")
-    relations = _with(tree, scope, {})
-    relation = _from(clause, scope, relations)
+    relations = _with_relations(tree, scope, {})
+    relation = _from_relation(clause, scope, relations)
     if relation is None or clause is None:
         tree.set("with_", None)
         return tree
@@ -352,22 +348,20 @@ def inline(tree: exp.Select, scope: Scope) -> exp.Select:
     assert isinstance(flat, exp.Select)
     flat.set("with_", None)
     inside = replace(scope, qualifiers=_qualifiers(clause.this))
-    flat.set("expressions", [_item(item, relation, inside) for item in flat.expressions])
+    flat.set("expressions", [_outer_item(item, relation, inside) for item in flat.expressions])
     names = [item.alias_or_name for item in flat.expressions]
     for name in ("group", "order", "having"):
         if (part := flat.args.get(name)) is not None:
-            _substitute_known(part, relation, inside, names if name == "order" else ())
-    where = flat.args.get("where")
-    own = () if where is None else (_substituted(where.this, relation, inside),)
-    conditions = (*relation.conditions, *own)
+            _substitute_columns(part, relation, inside, names if name == "order" else ())
+    conditions = _all_conditions(flat, relation, inside)
     flat.set("where", exp.Where(this=exp.and_(*conditions, copy=False)) if conditions else None)
-    flat.set("from_", None if relation.table is None else relation.table.copy())
+    flat.set("from_", relation.table.copy())
     return flat
 
 
-def _with(tree: exp.Select, scope: Scope, known: Relations) -> Relations:
+def _with_relations(tree: exp.Select, scope: Scope, outer: Relations) -> Relations:
     """The common table expressions that the statement can use. Each can use the ones before it."""
-    relations = dict(known)
+    relations = dict(outer)
     clause = tree.args.get("with_")
     names: list[str] = []
     for cte in clause.expressions if clause else ():
@@ -382,34 +376,39 @@ def _with(tree: exp.Select, scope: Scope, known: Relations) -> Relations:
     return relations
 
 
-def _relation(select: exp.Expr, scope: Scope, known: Relations) -> Relation:
+def _relation(select: exp.Expr, scope: Scope, outer: Relations) -> Relation:
     """The relation of a subquery. Raises if it does more than select and filter."""
     if not isinstance(select, exp.Select):
         raise scope.refuse("Expected a SELECT here.", _ONLY, select)
-    for name, words in _INLINED_CLAUSES.items():
+    for name, words in _REFUSED_CLAUSES.items():
         if (part := select.args.get(name)) is not None:
             # DISTINCT has no position of its own.
             place = select.expressions[0] if isinstance(part, exp.Distinct) else part
             raise scope.refuse(f"{words} in a subquery is not supported.", _ONLY, place)
-    relations = _with(select, scope, known)
+    relations = _with_relations(select, scope, outer)
     clause = select.args.get("from_")
     if clause is None:
         raise scope.refuse("FROM is missing.", f"Write FROM {scope.schema.table.name}.", select)
-    relation = _from(clause, scope, relations) or _declared(clause, scope)
+    relation = _from_relation(clause, scope, relations) or _declared_relation(clause, scope)
     inside = replace(scope, qualifiers=_qualifiers(clause.this))
     columns: dict[str, exp.Expr] = {}
     for item in select.expressions:
         for name, expression in _columns_of_item(item, relation, inside):
-            if name.casefold() in {known.casefold() for known in columns}:
+            if name.casefold() in {column.casefold() for column in columns}:
                 remedy = "Remove one of them, or rename it with AS."
                 raise scope.refuse(f"Two columns of the SELECT are called {name}.", remedy, item)
             columns[name] = expression
+    return Relation(columns, relation.table, _all_conditions(select, relation, inside))
+
+
+def _all_conditions(select: exp.Select, relation: Relation, scope: Scope) -> tuple[exp.Expr, ...]:
+    """The conditions on a relation's rows, with that of the WHERE of a SELECT from it."""
     where = select.args.get("where")
-    own = () if where is None else (_substituted(where.this, relation, inside),)
-    return Relation(columns, relation.table, (*relation.conditions, *own))
+    own = () if where is None else (_substituted(where.this, relation, scope),)
+    return (*relation.conditions, *own)
 
 
-def _from(clause: exp.From | None, scope: Scope, relations: Relations) -> Relation | None:
+def _from_relation(clause: exp.From | None, scope: Scope, relations: Relations) -> Relation | None:
     """The relation after FROM; None for the declared table, and for a name that is refused later."""
     match clause.this if clause is not None else None:
         case exp.Subquery() as subquery:
@@ -420,7 +419,7 @@ def _from(clause: exp.From | None, scope: Scope, relations: Relations) -> Relati
     return None
 
 
-def _declared(clause: exp.From, scope: Scope) -> Relation:
+def _declared_relation(clause: exp.From, scope: Scope) -> Relation:
     """The declared table as a relation."""
     table_scope(clause, scope)
     columns = {name: exp.column(exp.to_identifier(name, quoted=True)) for name in scope.schema.columns}
@@ -473,7 +472,7 @@ def _columns_of_item(item: exp.Expr, relation: Relation, scope: Scope) -> Iterat
         raise scope.refuse("An aggregate in a subquery is not supported.", _ONLY, aggregate)
     if isinstance(inner, exp.Column):
         name = scope.resolve(inner, relation.columns, place="here")
-        yield item.alias or name, _placed(relation.columns[name], inner, scope)
+        yield item.alias or name, _copied(relation.columns[name], inner, scope)
         return
     if not item.alias:
         raise scope.refuse("This column has no name.", "Name it with AS.", inner)
@@ -489,13 +488,13 @@ def _check_qualifier(star: exp.Expr, scope: Scope) -> None:
         raise scope.refuse(f"No table here is called {qualifier.name}.", "Write * alone.", qualifier)
 
 
-def _item(item: exp.Expr, relation: Relation, scope: Scope) -> exp.Expr:
+def _outer_item(item: exp.Expr, relation: Relation, scope: Scope) -> exp.Expr:
     """An item of the outer SELECT list. A column keeps its name from the subquery."""
     column = item.unnest()
     if not isinstance(column, exp.Column) or isinstance(column.this, exp.Star):
         return _substituted(item, relation, scope)
     name = scope.resolve(column, relation.columns, place="here")
-    expression = _placed(relation.columns[name], column, scope)
+    expression = _copied(relation.columns[name], column, scope)
     if isinstance(expression, exp.Column) and expression.name == name:
         return expression
     alias = exp.to_identifier(name, quoted=True)
@@ -503,9 +502,7 @@ def _item(item: exp.Expr, relation: Relation, scope: Scope) -> exp.Expr:
     return exp.Alias(this=expression, alias=alias)
 
 
-def _substitute_known(
-    part: exp.Expr, relation: Relation, scope: Scope, names: tuple[str, ...] | list[str]
-) -> None:
+def _substitute_columns(part: exp.Expr, relation: Relation, scope: Scope, names: Sequence[str]) -> None:
     """Replaces the relation's columns in GROUP BY, ORDER BY or HAVING, but not names of the SELECT list.
 
     If `names` are given, as for ORDER BY, they take precedence over columns; otherwise columns do.
@@ -518,7 +515,7 @@ def _substitute_known(
         if is_plain and (is_item or not matching(node.this, relation.columns)):
             continue
         name = scope.resolve(node, relation.columns, place="here")
-        node.replace(_placed(relation.columns[name], node, scope))
+        node.replace(_copied(relation.columns[name], node, scope))
 
 
 def _substituted(node: exp.Expr, relation: Relation, scope: Scope) -> exp.Expr:
@@ -527,12 +524,12 @@ def _substituted(node: exp.Expr, relation: Relation, scope: Scope) -> exp.Expr:
     def replaced(part: exp.Expr) -> exp.Expr:
         if not isinstance(part, exp.Column) or not isinstance(part.this, exp.Identifier):
             return part
-        return _placed(relation.columns[scope.resolve(part, relation.columns, place="here")], part, scope)
+        return _copied(relation.columns[scope.resolve(part, relation.columns, place="here")], part, scope)
 
     return node.transform(replaced)
 
 
-def _placed(expression: exp.Expr, reference: exp.Expr, scope: Scope) -> exp.Expr:
+def _copied(expression: exp.Expr, reference: exp.Expr, scope: Scope) -> exp.Expr:
     """Copies the expression for use at a reference. A later refusal of a plain column points there."""
     if not isinstance(expression, exp.Column):
         scope.copied["nodes"] += sum(1 for _ in expression.walk())

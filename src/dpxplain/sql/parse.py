@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TypeVar
 
 from sqlglot import exp
 
@@ -47,7 +46,6 @@ from dpxplain.sql.join import inline, join_conditions, read_joins, table_scope
 from dpxplain.sql.render import expressions
 from dpxplain.sql.source import AGGREGATES, GRAMMAR, read, refused_part
 
-T = TypeVar("T")
 MOST_EXPRESSIONS = 512  # computed columns in a statement; each is encoded for every row
 
 
@@ -83,7 +81,7 @@ def _parsed(sql: str, declared: SchemaKey) -> Statement:
     outputs = _select(tree, scope, aggregates)
     group_by = _group(tree, scope, outputs)
     where, having = tree.args.get("where"), tree.args.get("having")
-    formula_parser = FormulaParser(aggregates, scope, {o.name: o.value for o in outputs if o.column is None})
+    formula_parser = FormulaParser(aggregates, {o.name: o.value for o in outputs if o.column is None})
     presentation = Presentation(
         outputs,
         having=formula_parser.having(having.this) if having else None,
@@ -137,14 +135,14 @@ def _select(tree: exp.Select, scope: Scope, aggregates: Aggregates) -> tuple[Out
     """The answer's columns and the names under which they are shown."""
     outputs: list[Output] = []
     for item in tree.expressions:
-        inner, digits = rounding(item.unalias().unnest(), aggregates, scope)
+        inner, digits = rounding(item.unalias().unnest(), aggregates)
         if aggregates.recognises(inner):
             output = _aggregate_output(inner, scope, aggregates, outputs)
         elif isinstance(inner, exp.Star) or isinstance(inner.this, exp.Star):
             remedy = "Name the GROUP BY columns, and add COUNT(*), SUM(column) or AVG(column)."
             raise scope.refuse("SELECT * is not supported, because rows are private.", remedy, inner)
         elif aggregates.occur_in(inner):
-            formula = FormulaParser(aggregates, scope).formula(inner)
+            formula = FormulaParser(aggregates).formula(inner)
             output = Output(formula_text(formula, list(map(str, aggregates.known))), None, -1, formula)
         else:
             column = column_name(inner, scope)
@@ -316,7 +314,7 @@ def _ordered_output(
         selected = [i for i, o in enumerate(outputs) if o.column is None and o.value == formula]
         return selected[0] if selected else formula
     remedy = f"Order by one of: {', '.join(names)}."
-    column = scope.column(item, otherwise=remedy) if named is not None else column_name(item, scope)
+    column = scope.column(item, hint=remedy) if named is not None else column_name(item, scope)
     columns = [output.column for output in outputs]
     if column not in columns:
         raise scope.refuse(f"ORDER BY names {column}, which is not in SELECT.", remedy, item)
