@@ -190,6 +190,14 @@ def test_every_kind_of_source_gives_the_same_cells(write: Callable[[Path], objec
     assert cells(source, "member") == {1: (2, 23), 2: (1, 4)}
 
 
+def test_a_file_whose_name_looks_like_a_glob_is_that_file(tmp_path: Path) -> None:
+    pyarrow.parquet.write_table(TABLE, tmp_path / "e[1].parquet")
+    pyarrow.parquet.write_table(TABLE.slice(0, 1), tmp_path / "e1.parquet")
+    assert cells(tmp_path / "e[1].parquet", "kids") == {1: (1, 3), 3: (2, 24)}
+    (tmp_path / "e[1].parquet").unlink()
+    assert cells(tmp_path / "e[1].parquet", "kids") == {1: (1, 3)}, "now it is a glob"
+
+
 def everything_said(error: BaseException) -> str:
     """All that a log or a screen could show of an error, and of the errors behind it."""
     said = "".join(traceback.format_exception(error))

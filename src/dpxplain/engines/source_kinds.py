@@ -113,9 +113,13 @@ def _is_of_spark(source: object, name: str) -> bool:
 
 
 def find_files(source: str | Path | Sequence[str | Path]) -> list[str]:
-    """The files named by a path, glob or file::table, or by a list of these. Does not check their kind."""
+    """The files named by a path, glob or file::table, or by a list of these. Does not check their kind.
+
+    The name of a file that exists is never a glob: "e[1].csv" is that file, not "e1.csv".
+    """
     paths = [source] if isinstance(source, str | Path) else source
-    return [file for path in paths for file in sorted(glob.glob(file_and_table(str(path))[0]))]
+    names = [file_and_table(str(path))[0] for path in paths]
+    return [file for name in names for file in ([name] if os.path.exists(name) else sorted(glob.glob(name)))]
 
 
 def source_files(source: str | Path | Sequence[str | Path]) -> SourceFiles:
