@@ -16,7 +16,7 @@ from pyarrow import parquet as pq
 
 import dpxplain as dpx
 from dpxplain.engines.duckdb import DuckDBJoinEngine
-from dpxplain.engines.postgres_engine import PostgresDialect
+from dpxplain.engines.postgres_engine import PostgresAddress, PostgresDialect
 from dpxplain.errors import DataChanged, SourceError
 from dpxplain.model.schema import Schema, joined_schema
 
@@ -92,6 +92,19 @@ def test_tables_of_one_database_are_different_data(tmp_path: Path) -> None:
     with pytest.raises(DataChanged):
         counted(f"{tmp_path}/d.duckdb::b", tmp_path, "ws")
     assert counted(f"{tmp_path}/d.duckdb::b", tmp_path, "other") == [0, 50]
+
+
+def test_databases_that_only_the_environment_names_are_different_data(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    schema = Schema.load({"table": {"name": "t"}, "privacy": {"rho": 1.0}, "columns": {"x": {"values": [1]}}})
+
+    def place(address: str, database: str) -> str:
+        monkeypatch.setenv("PGDATABASE", database)
+        return PostgresAddress.of(address, schema).place
+
+    assert place("postgresql://ann@host", "one") != place("postgresql://ann@host", "two")
+    assert place("postgresql://ann@host/db", "one") == place("postgresql://ann@host/db", "two")
 
 
 def test_filters_of_one_dataset_are_different_data(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -483,11 +484,10 @@ class PostgresAddress:
 
     @property
     def place(self) -> str:
-        """The table's lasting name: its database (or else service, or user) and its own name; no host."""
-        database = (
-            self.conninfo.get("dbname") or self.conninfo.get("service") or self.conninfo.get("user") or ""
-        )
-        return f"postgresql {database} {self.table}"
+        """The table's lasting name: its database, or what decides it, and its own name; no host."""
+        named = self.conninfo.get("dbname") or self.conninfo.get("service")
+        database = named or os.environ.get("PGDATABASE") or self.conninfo.get("user")
+        return f"postgresql {database or ''} {self.table}"
 
     def connect(self) -> Connection:
         """A new connection, in autocommit mode, that prepares no statements."""
