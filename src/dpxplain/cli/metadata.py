@@ -102,7 +102,7 @@ def read_metadata(address: str, kind: str | None = None) -> Description:
 def described_catalog(catalog: CatalogTable, origin: str) -> Description:
     """The description of a table from its database's catalog: names and types only."""
     columns = [
-        DescribedColumn(column.name, column.kind, is_whole=column.whole, has_null=column.nullable)
+        DescribedColumn(column.name, column.kind, is_whole=column.is_whole, has_null=column.nullable)
         for column in catalog.columns
     ]
     return Description(catalog.name, origin, catalog.source or None, is_live=True, columns=columns)

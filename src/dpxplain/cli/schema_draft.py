@@ -228,7 +228,7 @@ def _reason_to_leave_out(column: ColumnProfile) -> str:
             return "its numbers are too large or too small to propose bounds."
         dense = column.high - column.low < 2 * column.filled
         # A small table may well hold every age once.
-        if unique and column.whole and dense and column.distinct > _MOST_AGES:
+        if unique and column.is_whole and dense and column.distinct > _MOST_AGES:
             return "nearly every row has a different number, so it looks like an identifier."
         return ""
     if unique:
@@ -246,8 +246,8 @@ def _moment(text: str) -> datetime:
 
 def _dated_declaration(column: ColumnProfile) -> Table:
     declaration = tomlkit.table()
-    period, edges = drafted_dates(_moment(column.first), _moment(column.last), column.whole)
-    last_of = "; each bin includes the day at its upper edge" if column.whole else ""
+    period, edges = drafted_dates(_moment(column.first), _moment(column.last), column.is_whole)
+    last_of = "; each bin includes the day at its upper edge" if column.is_whole else ""
     declaration.add(tomlkit.comment(f"one bin per {period}{last_of}"))
     declaration.add("edges", toml_array(edges))
     add_null(declaration, column.has_null)
@@ -267,16 +267,16 @@ def _declaration(column: ColumnProfile) -> Table:
         return declaration
     assert column.low is not None
     assert column.high is not None
-    calendar = calendar_values(column.name, column.low, column.high) if column.whole else None
+    calendar = calendar_values(column.name, column.low, column.high) if column.is_whole else None
     if calendar is not None:
         declaration.add("values", toml_array(calendar))
         add_null(declaration, column.has_null)
         return declaration
-    is_flag = column.whole and {column.low, column.high} <= {0.0, 1.0}
+    is_flag = column.is_whole and {column.low, column.high} <= {0.0, 1.0}
     if is_flag or _has_few_numbers(column):
         _add_categories(declaration, column, [0, 1] if is_flag else [int(value) for value in column.values])
         return declaration
-    edges = drafted_edges(column.low, column.high, column.whole, column.quantiles)
+    edges = drafted_edges(column.low, column.high, column.is_whole, column.quantiles)
     low, high = _bounds(column, edges)
     declaration.add("edges", toml_array([number_item(edge) for edge in edges]))
     add_null(declaration, column.has_null)
@@ -284,14 +284,14 @@ def _declaration(column: ColumnProfile) -> Table:
     if column.quantiles and 3 * (column.quantiles[-2] - column.quantiles[1]) < high - low:
         usual = f"{column.quantiles[1]:.6g} to {column.quantiles[-2]:.6g}"
         declaration.add(tomlkit.comment(f"99.8% lie within {usual}: narrower bounds mean less noise"))
-    if column.whole and max(abs(low), abs(high)) <= LARGEST_UNITS:
+    if column.is_whole and max(abs(low), abs(high)) <= LARGEST_UNITS:
         declaration.add("step", tomlkit.item(1).comment(EXACT_SUMS))
     return declaration
 
 
 def _has_few_numbers(column: ColumnProfile) -> bool:
     """Whether whole numbers are so few, and repeat so often, that each is a category."""
-    is_few = column.whole and 0 < len(column.values) <= _FEW_NUMBERS
+    is_few = column.is_whole and 0 < len(column.values) <= _FEW_NUMBERS
     return is_few and column.filled >= 5 * column.distinct and max(map(abs, column.values)) <= LARGEST_UNITS
 
 
@@ -430,10 +430,10 @@ def calendar_names(values: Sequence[object]) -> list[str] | None:
     return None
 
 
-def drafted_edges(low: float, high: float, whole: bool, quantiles: Sequence[float]) -> list[float]:
+def drafted_edges(low: float, high: float, is_whole: bool, quantiles: Sequence[float]) -> list[float]:
     """Round edges that cover the whole range: of equal width, or closer together where most rows are."""
-    edges = round_edges(low, high, whole)
-    if low == 0 and len(edges) > 2 and whole:
+    edges = round_edges(low, high, is_whole)
+    if low == 0 and len(edges) > 2 and is_whole:
         edges[:2] = [-1.0]  # zero joins the first bin, because nobody would write (-10, 0] for it
     if len(set(quantiles)) <= _FEW_VALUES:
         return edges
@@ -443,20 +443,20 @@ def drafted_edges(low: float, high: float, whole: bool, quantiles: Sequence[floa
     return uneven if largest > max(_UNEVEN, max(_shares(uneven, quantiles))) else even
 
 
-def round_edges(low: float, high: float, whole: bool) -> list[float]:
+def round_edges(low: float, high: float, is_whole: bool) -> list[float]:
     """Edges of about ten bins at round numbers that cover the whole range. The lowest edge is below `low`,
     because bins exclude their lower edge.
 
-    >>> round_edges(17, 90, whole=True)
+    >>> round_edges(17, 90, is_whole=True)
     [10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0]
-    >>> round_edges(0.0, 0.37, whole=False)
+    >>> round_edges(0.0, 0.37, is_whole=False)
     [-0.05, 0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4]
     """
     spread, size = high - low, max(abs(low), abs(high))
     if spread <= 1e-9 * size:  # (nearly) one value only: a single bin from about zero
         width = _round_up(size or 1.0)
     else:
-        width = _round_up(max(spread / FEW_BINS, 1.0 if whole else 0.0))
+        width = _round_up(max(spread / FEW_BINS, 1.0 if is_whole else 0.0))
     first = math.ceil(low / width) - 1
     last = max(math.ceil(high / width), first + 1)
     last += last * width < high  # needed if the quotient was rounded to zero

@@ -69,7 +69,7 @@ class ColumnProfile:
     values: tuple[Any, ...] = ()  # sorted; empty if there are more than MOST_VALUES
     low: float | None = None
     high: float | None = None
-    whole: bool = False  # all numbers are whole; for dates, all are days without a time
+    is_whole: bool = False  # all numbers are whole; for dates, all are days without a time
     quantiles: tuple[float, ...] = ()  # for numbers: the lowest, 0.1%, 0.2%, ..., the highest
     first: str = ""  # for dates: the earliest and the latest, as ISO text
     last: str = ""
@@ -93,7 +93,7 @@ class ColumnProfile:
         Either its name says so; or it has many numbers, each in a few rows, that have no large gaps or all
         have equally many rows.
         """
-        if self.kind != "numbers" or not self.whole or self.most_rows < 2 or not self.distinct:
+        if self.kind != "numbers" or not self.is_whole or self.most_rows < 2 or not self.distinct:
             return False
         if self.distinct > FEWEST_PERSONS and _PERSON_NAME.search(self.name):
             return True
@@ -228,7 +228,7 @@ def _numbers(connection: Connection, view: str, name: str, rows: int) -> ColumnP
         tuple(values.tolist()) if len(values) <= MOST_VALUES else (),
         low=float(values[0]),
         high=float(values[-1]),
-        whole=bool((values == np.floor(values)).all()),
+        is_whole=bool((values == np.floor(values)).all()),
         quantiles=_quantiles(values, counts),
     )
 
@@ -246,7 +246,7 @@ def _dates(
     connection: Connection, view: str, name: str, rows: int, filled: int, distinct: int
 ) -> ColumnProfile:
     moment = "TRY_CAST(CAST(value AS VARCHAR) AS TIMESTAMP)"
-    first, last, whole = _row(
+    first, last, is_whole = _row(
         connection,
         f"SELECT min({moment}), max({moment}), bool_and({moment} = date_trunc('day', {moment})) FROM {view} "
         f"WHERE isfinite({moment})",
@@ -254,7 +254,7 @@ def _dates(
     if first is None:
         return ColumnProfile(name, "dates", rows, filled, distinct)
     ends = {"first": first.isoformat(), "last": last.isoformat()}
-    return ColumnProfile(name, "dates", rows, filled, distinct, whole=whole, **ends)
+    return ColumnProfile(name, "dates", rows, filled, distinct, is_whole=is_whole, **ends)
 
 
 def _kind_of_text(connection: Connection, view: str) -> str:
@@ -285,7 +285,7 @@ def _repetition(connection: Connection, place: int, column: ColumnProfile, is_wi
     """The profile with `most_rows` and `usual_rows`, which suggest max_rows for a privacy unit."""
     counted = f"SELECT n FROM counted_{place} WHERE value IS NOT NULL"
     if is_wide:  # its values are not counted yet
-        is_key = column.kind == "text" or column.whole
+        is_key = column.kind == "text" or column.is_whole
         if not is_key or column.distinct > _REPEATED * column.filled:
             return column
         counted = f"SELECT count(*) AS n FROM counted_{place} WHERE value IS NOT NULL GROUP BY value"

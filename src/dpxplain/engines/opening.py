@@ -359,7 +359,7 @@ class CatalogColumn:
         return next(kinds, self.type_name)
 
     @property
-    def whole(self) -> bool:
+    def is_whole(self) -> bool:
         return _WHOLE_TYPES.match(self.type_name.strip()) is not None
 
 
