@@ -45,7 +45,7 @@ def test_a_padded_answer_shows_nowhere_before_its_step_ends(tmp_path: Path) -> N
             measured.set()
             step_ends.wait()
 
-        server.state.pool._pad = pad
+        server.pad_by(pad)
         with ThreadPoolExecutor(1) as threads:
             answer = threads.submit(ask, asking)
             try:

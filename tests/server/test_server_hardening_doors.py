@@ -21,6 +21,7 @@ from dpxplain.model.schema import Schema
 from dpxplain.server import authenticate, records
 from dpxplain.server.authenticate import Issuer
 from dpxplain.server.config import Oidc
+from opened import connection_of
 from server_fixture import SCHEMA, RunningServer, config_of, running_server, soon, write_people
 
 
@@ -146,7 +147,7 @@ def test_odd_schemas_are_refused_before_they_are_parsed(
 def test_nothing_is_ever_written_to_a_temporary_file(tmp_path: Path) -> None:
     folder = write_people(tmp_path)
     engine = DuckDBEngine(folder / "people.parquet", Schema.load(folder / "people.toml"))
-    asked = engine._connection.execute("SELECT current_setting('temp_directory')").fetchone()
+    asked = connection_of(engine).execute("SELECT current_setting('temp_directory')").fetchone()
     assert asked == ("",)
     engine.close()
 
