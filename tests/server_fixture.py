@@ -9,12 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from fastapi import FastAPI
 
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
@@ -23,6 +22,9 @@ from dpxplain.server.app import address, create_app, listening, uvicorn_of
 from dpxplain.server.config import Config
 from dpxplain.server.limits import ProcessCount
 from dpxplain.server.pool import Task
+
+if TYPE_CHECKING:  # processes that serve import this file, and need no pytest
+    import pytest
 
 SQL = "SELECT region, AVG(pay) FROM people GROUP BY region"
 COUNT = "SELECT sex, COUNT(*) FROM people GROUP BY sex"

@@ -416,6 +416,7 @@ def test_one_release_is_stored_for_a_charge_however_two_processes_race(pair):
 
 
 def test_process_that_was_silent_during_an_outage_corrects_that_it_died(pair, monkeypatch):
+    monkeypatch.setattr(single_flight, "SECONDS_BETWEEN_HEARTBEATS", 0.01)
     here, there = pair
     ann = here.account("ann", default_limit=1.0)
     entry = ann.reserve_once("adult", Charge("query", "k", Request("q"), 0.1))
@@ -424,7 +425,6 @@ def test_process_that_was_silent_during_an_outage_corrects_that_it_died(pair, mo
     def away():
         raise LedgerUnavailable("away")
 
-    monkeypatch.setattr(single_flight, "SECONDS_BETWEEN_HEARTBEATS", 0.01)
     monkeypatch.setattr(here.store, "writing", away)
     ann.abandon(entry.row, Ending.LEDGER_LOST)
     make_silent(there)

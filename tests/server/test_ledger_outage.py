@@ -19,6 +19,7 @@ import pytest
 from slow_engine import slow_down
 
 from dpxplain.errors import LedgerUnavailable
+from dpxplain.ledger import single_flight
 from dpxplain.ledger.address import LedgerAddress
 from dpxplain.ledger.backup import verified_backup
 from dpxplain.ledger.ledger import open_ledger
@@ -378,6 +379,7 @@ def test_a_full_disk_is_told_once_as_what_it_is_and_is_not_the_analysts(
 ) -> None:
     caplog.set_level(logging.INFO, logger="dpxplain.server")
     monkeypatch.setattr(context, "STORING_SECONDS", 0.0)
+    monkeypatch.setattr(single_flight, "SECONDS_BETWEEN_HEARTBEATS", 0.05)
     client, curator = on_sqlite.client(), on_sqlite.curator()
     assert client.post("/datasets/people/query", json=ASK).status_code == 200
     engine = slow_down(on_sqlite)

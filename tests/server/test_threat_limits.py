@@ -38,7 +38,7 @@ def spent(client: httpx.Client) -> float:
 
 
 def test_t22_with_padding_every_pass_takes_whole_steps(tmp_path: Path) -> None:
-    step = 0.4
+    step = 0.2
     with running_server(config_of(tmp_path, limits=MANY | {"pad_seconds": step})) as server:
         client, padded = server.client(), server.padded()
 
@@ -92,12 +92,13 @@ def test_t22_by_default_passes_end_at_times_of_a_public_series(
 @pytest.mark.parametrize("ratio", [1.01, 1.25, 2.0, 10.0])
 def test_t22_every_time_has_an_end_not_before_it_and_not_far_behind(ratio: float) -> None:
     series = [0.01 * ratio**power for power in range(2000) if power * math.log(ratio) < 20]
+    ends = np.array([*series, series[-1] * ratio])
     around = [end * (1 + error) for end in series for error in (-1e-15, 0, 1e-15, 1e-9)]
     for seconds in [0.0, 1e-9, *around]:
         end = end_time(seconds, 0.0, ratio)
         assert end >= seconds
         assert end <= max(0.01, seconds * ratio * (1 + 1e-9))
-        assert min(abs(end / step - 1) for step in [*series, series[-1] * ratio]) < 1e-12
+        assert np.abs(end / ends - 1).min() < 1e-12
 
 
 @pytest.mark.draws
