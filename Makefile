@@ -70,7 +70,7 @@ test-browser: setup page
 	$(PYTEST) -m "not slow" tests/page
 
 # For the loop while editing: no process, database, server, browser or grid.
-SLOWER_ROOMS := page server sessions ledger cli engines datasets examples fuzz
+SLOWER_ROOMS := page server sessions ledger cli engines datasets examples fuzz golden
 # Searches over small tables, generated statements, simulations and drawings: half of the time of what is left.
 SLOWER_FILES := test_private_by_construction experiments/test_census_data sql/test_sql_property sql/test_inlined_subqueries render/test_charts \
 	$(addprefix privacy/test_,sensitivity bounded_neighbours marginal_inference shared_measurement \

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pyarrow as pa
@@ -17,8 +17,14 @@ import pyarrow.parquet as pq
 from fastapi import FastAPI
 
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
+from dpxplain.server import limits, metrics
 from dpxplain.server.app import address, create_app, listening, uvicorn_of
 from dpxplain.server.config import Config
+from dpxplain.server.limits import ProcessCount
+from dpxplain.server.pool import Task
+
+if TYPE_CHECKING:  # processes that serve import this file, and need no pytest
+    import pytest
 
 SQL = "SELECT region, AVG(pay) FROM people GROUP BY region"
 COUNT = "SELECT sex, COUNT(*) FROM people GROUP BY sex"
@@ -165,19 +171,49 @@ class RunningServer:
 
     def padded(self) -> list[float]:
         """Filled with the start of each task whose time was padded."""
-        pool, started = self.state.pool, []
-        pad = pool._pad
+        started: list[float] = []
 
         def noted(start: float) -> None:
             started.append(start)
             pad(start)
 
-        pool._pad = noted
+        pad = self.pad_by(noted)
         return started
+
+    def pad_by(self, pad: Callable[[float], None]) -> Callable[[float], None]:
+        """Tasks are padded by `pad`, which gets their start. Returns what padded them before."""
+        pool = self.state.pool
+        before: Callable[[float], None] = pool._pad
+        pool._pad = pad
+        return before
+
+    def tasks(self) -> list[Task]:
+        """What the pool runs now."""
+        return list(self.state.pool._tasks)
+
+    @property
+    def processes(self) -> ProcessCount:
+        """What this server knows of the processes that share its ledger."""
+        count: ProcessCount = self.state._processes
+        return count
+
+    def forget_passes(self, dataset: str = "people") -> None:
+        """The next request reads the data, also if a pass over them was kept for it."""
+        self.state.datasets.get(dataset).passes._results.clear()
 
     def close(self) -> None:
         for client in self._clients:
             client.close()
+
+
+def probe_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every probe of /ready looks anew."""
+    monkeypatch.setattr(metrics, "_KEPT_SECONDS", 0.0)
+
+
+def count_processes_every(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The servers that are opened from now on send a heartbeat and count the processes this often."""
+    monkeypatch.setattr(limits, "_SECONDS_BETWEEN_COUNTS", seconds)
 
 
 @contextmanager

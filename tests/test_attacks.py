@@ -595,7 +595,7 @@ def test_a_plan_made_under_other_declarations_is_not_measured(tmp_path: Any) -> 
     answer = own.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=0.5)
     question = answer.why("A", "B")
     influence, foreign = dpx.RatioInfluence(), "planned with a different schema"
-    family = own._dataset.family(answer.statement.query, FamilyChoice())
+    family = dataset_of(own).family(answer.statement.query, FamilyChoice())
     for planned in (
         own.plan("SELECT g, SUM(pay) FROM t GROUP BY g", rho=0.5),
         own.plan("SELECT g, SUM(pay), COUNT(*) FROM t GROUP BY g", rho=0.5),
@@ -604,7 +604,7 @@ def test_a_plan_made_under_other_declarations_is_not_measured(tmp_path: Any) -> 
             question.plan_explain(ExplanationOptions(FamilyChoice(), k=1, rho=0.5, mechanism=mechanism))
             for mechanism in ("one-shot", "vector", "marginals")
         ),
-        plan_by(influence, question, family, own._dataset, ExplanationOptions(k=1, rho=0.5)),
+        plan_by(influence, question, family, dataset_of(own), ExplanationOptions(k=1, rho=0.5)),
     ):
         with pytest.raises(InternalError, match=foreign):
             planned.run(dataset)

@@ -66,8 +66,7 @@ def test_both_streams_are_json(
 ) -> None:
     monkeypatch.delenv("DPXPLAIN_LEDGER", raising=False)
     if at_terminal:
-        monkeypatch.setattr("dpxplain.cli.screen.ERR._force_terminal", True)
-        monkeypatch.setattr("dpxplain.cli.screen.OUT._force_terminal", True)
+        monkeypatch.setenv("TTY_COMPATIBLE", "1")  # for Rich
         monkeypatch.setattr("dpxplain.cli.screen.ERR._color_system", 1)
     outcome = asked(*words, "--json")
     lines = check_streams(outcome)

@@ -19,6 +19,7 @@ from dpxplain.model.derivation import infer
 from dpxplain.model.expression import read_expression, sql_of
 from dpxplain.model.schema import Schema
 from dpxplain.model.value_domain import ValueDomain, shifted, shifted_domain
+from opened import connection_of
 
 UNITS = ["day", "hour", "minute", "second"]
 COLUMNS: dict[str, Any] = {
@@ -51,7 +52,7 @@ def schema_of(expression: str) -> Schema:
 def values(engine: DuckDBEngine, expressions: list[str]) -> list[tuple[Any, ...]]:
     sql = ExpressionSQL(engine.schema, DuckDBDialect())
     texts = [sql.render(read_expression(text, engine.schema.columns)) for text in expressions]
-    rows = engine._connection.execute(f"SELECT {', '.join(texts)} FROM encoded", sql.parameters.values)
+    rows = connection_of(engine).execute(f"SELECT {', '.join(texts)} FROM encoded", sql.parameters.values)
     return rows.fetchall()
 
 
@@ -97,7 +98,9 @@ def test_a_shifted_moment_lies_in_the_inferred_domain_and_a_row_changes_only_its
             if original is None:
                 assert moment is None
                 continue
-            own = engine._connection.execute(f"SELECT ?::TIMESTAMP {span}", [midnight(original)]).fetchone()
+            own = (
+                connection_of(engine).execute(f"SELECT ?::TIMESTAMP {span}", [midnight(original)]).fetchone()
+            )
             assert own == (midnight(moment),)
             assert is_later == (midnight(moment) > midnight(original))
             assert type(moment) is (date if domain.kind == "date" else datetime)
@@ -128,7 +131,7 @@ def test_the_ends_of_shifted_months_hold_what_is_between_them(
 def own_difference(engine: DuckDBEngine, unit: str, first: Any, last: Any) -> int:
     first, last = midnight(first), midnight(last)
     sql = "SELECT date_diff(?, date_trunc(?, ?::TIMESTAMP), date_trunc(?, ?::TIMESTAMP))"
-    [(number,)] = engine._connection.execute(sql, [unit, unit, first, unit, last]).fetchall()
+    [(number,)] = connection_of(engine).execute(sql, [unit, unit, first, unit, last]).fetchall()
     return int(number)
 
 

@@ -21,6 +21,7 @@ from dpxplain.model.derivation import FUNCTIONS, infer
 from dpxplain.model.expression import columns_of, read_expression, sql_of
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema
+from opened import connection_of
 
 COLUMNS: dict[str, Any] = {
     "a": {"bounds": [-90, 300]},
@@ -109,7 +110,7 @@ def _column(engine: DuckDBEngine, schema: Schema, expression: str) -> list[Any]:
     """The values of an expression, before they are clamped or listed."""
     sql = ExpressionSQL(schema, DuckDBDialect())
     text = sql.render(read_expression(expression, schema.columns))
-    rows = engine._connection.execute(f"SELECT {text} FROM encoded", sql.parameters.values).fetchall()
+    rows = connection_of(engine).execute(f"SELECT {text} FROM encoded", sql.parameters.values).fetchall()
     return [value for (value,) in rows]
 
 

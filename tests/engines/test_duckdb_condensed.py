@@ -8,8 +8,19 @@ import pytest
 
 from dpxplain.engines import duckdb
 from dpxplain.engines.duckdb import DuckDBEngine, suits_dense
-from dpxplain.model.query import Aggregate, And, Comparison, Filter, IsNull, Membership, Not, Query
+from dpxplain.model.query import (
+    CONDENSED,
+    Aggregate,
+    And,
+    Comparison,
+    Filter,
+    IsNull,
+    Membership,
+    Not,
+    Query,
+)
 from dpxplain.model.schema import Schema
+from opened import connection_of
 
 SCHEMA = Schema.load(
     {
@@ -46,6 +57,10 @@ def _frame(rows: int) -> pd.DataFrame:
     )
 
 
+def is_condensed(engine: DuckDBEngine) -> bool:
+    return (CONDENSED,) in connection_of(engine).execute("SELECT table_name FROM duckdb_tables()").fetchall()
+
+
 def _sorted(
     engine: DuckDBEngine, query: Query, subsets: tuple[tuple[str, ...], ...]
 ) -> list[tuple[int, ...]]:
@@ -68,16 +83,18 @@ def _sorted(
     ],
     ids=str,
 )
-def test_a_condensed_pass_equals_a_full_one(aggregate: Aggregate, where: str) -> None:
+def test_a_condensed_pass_equals_a_full_one(
+    aggregate: Aggregate, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = DuckDBEngine(_frame(4000), SCHEMA)
-    assert engine._has_condensed, "so few different rows are worth condensing"
+    assert is_condensed(engine), "so few different rows are worth condensing"
     for group_by in ((), ("g",), ("g", "age")):
         query = Query("t", group_by, aggregate, FILTERS[where])
         for subsets in (((),), (("a",),), (("a",), ("both",), ("a", "both"))):
             condensed = _sorted(engine, query, subsets)
-            engine._has_condensed = False
-            assert _sorted(engine, query, subsets) == condensed
-            engine._has_condensed = True
+            with monkeypatch.context() as patch:
+                patch.setattr(duckdb, "fits_condensed", lambda *_: False)
+                assert _sorted(engine, query, subsets) == condensed
     engine.close()
 
 
@@ -92,7 +109,9 @@ def test_counting_in_dense_arrays_equals_counting_in_the_database(
     aggregate: Aggregate, where: str, condensed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = DuckDBEngine(_frame(4000), SCHEMA)
-    engine._has_condensed = condensed
+    assert is_condensed(engine)
+    if not condensed:
+        monkeypatch.setattr(duckdb, "fits_condensed", lambda *_: False)
     monkeypatch.setattr(duckdb, "ROWS_AT_ONCE", 700)  # several batches
     for group_by in ((), ("g",), ("g", "age")):
         query = Query("t", group_by, aggregate, FILTERS[where])
@@ -113,5 +132,5 @@ def test_dense_arrays_are_chosen_by_declared_sizes_alone() -> None:
 
 def test_a_table_of_different_rows_is_not_condensed() -> None:
     engine = DuckDBEngine(_frame(20), SCHEMA)
-    assert not engine._has_condensed
+    assert not is_condensed(engine)
     engine.close()

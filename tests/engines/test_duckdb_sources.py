@@ -25,6 +25,7 @@ from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import DPXPlainError, SchemaError, SourceError
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema
+from opened import connection_of
 
 CANARY = "CANARY"
 CANARY_NUMBER = 31337.125
@@ -552,7 +553,7 @@ def test_an_error_of_the_source_itself_is_replaced(monkeypatch: pytest.MonkeyPat
 
 def test_a_pass_that_fails_says_nothing_of_the_data() -> None:
     engine = DuckDBEngine(TABLE, SCHEMA)
-    engine._connection.execute("ALTER TABLE encoded ALTER units_3 TYPE VARCHAR USING 'CANARY'")
+    connection_of(engine).execute("ALTER TABLE encoded ALTER units_3 TYPE VARCHAR USING 'CANARY'")
     with pytest.raises(DPXPlainError) as caught:
         engine.grouped(Query("t", (), Aggregate("sum", "pay")), ((),))
     assert CANARY not in everything_said(caught.value)
@@ -568,7 +569,7 @@ def test_the_connection_of_a_refused_source_is_closed_and_an_open_one_reaches_no
     Path(path).unlink()  # everything was read at opening
     assert engine.grouped(Query("t", (), Aggregate("count")), ((),)).reveal().count.tolist() == [4]
     with pytest.raises(Exception, match="disabled"):
-        engine._connection.execute("SELECT * FROM read_text('/etc/hostname')")
+        connection_of(engine).execute("SELECT * FROM read_text('/etc/hostname')")
     engine.close()
     engine.close()
 

@@ -24,18 +24,20 @@ SHORT = "SELECT SUM(x) FROM range(1000000) a(x)"
 def test_stopping_one_pass_leaves_the_others_alone() -> None:
     with duckdb.connect(":memory:") as connection:
         first, second, stop = connection.cursor(), connection.cursor(), Stop()
-        ended = threading.Event()
+        begun, ended = threading.Event(), threading.Event()
 
         def ask_until_it_ends() -> None:
             while not ended.wait(0.05):  # an interrupt just before the query begins is lost
-                if stop._interrupts:
+                if begun.is_set():
                     stop.request()
 
         asking = threading.Thread(target=ask_until_it_ends)
         asking.start()
         try:
-            with pytest.raises(duckdb.InterruptException), stoppable(stop), interruptible(first.interrupt):
-                first.execute(ENDLESS)
+            with stoppable(stop), interruptible(first.interrupt):
+                begun.set()
+                with pytest.raises(duckdb.InterruptException):
+                    first.execute(ENDLESS)
         finally:
             ended.set()
             asking.join()

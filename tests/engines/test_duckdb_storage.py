@@ -29,6 +29,7 @@ from dpxplain.model.process import Stop, Stopped, stoppable
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema
 from dpxplain.model.schema_fit import FitQuestion
+from opened import connection_of, settle_files
 
 ROWS = pa.table({"g": ["A", "B", "?", None, "A"], "x": [1.0, 2.0, 3.0, 40.0, 5.0]})
 OTHER = pa.table({"g": ["A", "B", "?", None, "B"], "x": [1.0, 2.0, 3.0, 40.0, 5.0]})
@@ -77,8 +78,7 @@ WRITERS: dict[str, Callable[[pa.Table, Path], object]] = {
 
 @pytest.fixture(autouse=True)
 def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files count as settled at once; the time of a file's last change cannot be set back."""
-    monkeypatch.setattr(source_state, "_SETTLED_NS", 0)
+    settle_files(monkeypatch)
 
 
 @pytest.fixture
@@ -92,6 +92,10 @@ def source(tmp_path: Path) -> Path:
 def streamed(source: Path) -> Iterator[DuckDBEngine]:
     with closing(DuckDBEngine(source, _schema())) as engine:
         yield engine
+
+
+def place_of(engine: DuckDBEngine) -> str:
+    return engine._place
 
 
 @pytest.mark.parametrize("storage", ["stream", "file", "memory"])
@@ -138,7 +142,7 @@ def test_rows_with_null_are_counted_alike_wherever_the_rows_are_kept(
     )
     listed = sum(value in declared["values"] for value in g if value is not None)
     with closing(DuckDBEngine(tmp_path / "t.parquet", schema, cache=tmp_path / "cache")) as engine:
-        assert engine._place == storage
+        assert place_of(engine) == storage
         assert _sums(engine) == groups
         fit = engine.fit(FitQuestion.of_quality(engine.schema)).reveal().rows.tolist()
         # g: fits, undeclared, NULL. x: fits, below, above, NULL.
@@ -152,7 +156,7 @@ def test_globs_and_arrow_datasets_are_files_too(storage: str, tmp_path: Path) ->
     dataset = pa.dataset.dataset(tmp_path, format="parquet")
     for source in (str(tmp_path / "*.parquet"), [tmp_path / f"{n}.parquet" for n in range(5)], dataset):
         with closing(DuckDBEngine(source, _schema(storage), cache=tmp_path / "cache")) as engine:
-            assert engine._place == storage
+            assert place_of(engine) == storage
             assert _sums(engine) == SUMS
 
 
@@ -181,7 +185,7 @@ def test_a_small_file_of_many_equal_rows_is_judged_by_their_number_before_it_is_
     parquet.write_table(pa.table({"g": ["A"] * rows, "x": [1.0] * rows}), file)
     assert file.stat().st_size < 100_000
     with closing(DuckDBEngine(file, _schema("auto"), memory="30MB")) as engine:
-        assert engine._place == "stream"
+        assert place_of(engine) == "stream"
         assert _sums(engine) == {1: (rows, rows)}
     monkeypatch.setattr(DuckDBEngine, "_open", lambda *_: pytest.fail("read"))
     for schema in (_schema("memory"), _schema("auto", unit="g", max_rows=1)):
@@ -204,7 +208,7 @@ def test_the_judged_size_of_encoded_rows_is_about_what_they_take(tmp_path: Path)
     judged = parquet_size(schema, FileSource(file))
     with closing(DuckDBEngine(file, schema)) as engine:
         sizes = "SELECT memory_usage_bytes FROM duckdb_memory() WHERE tag = 'IN_MEMORY_TABLE'"
-        (taken,) = engine._connection.execute(sizes).fetchone() or (0,)
+        (taken,) = connection_of(engine).execute(sizes).fetchone() or (0,)
     assert 0.5 * judged < taken < 2 * judged
 
 
@@ -255,7 +259,7 @@ def test_files_that_change_during_a_pass_are_noticed(
 def test_a_file_too_young_for_its_times_to_tell_is_digested_around_each_pass(
     source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source_state, "_SETTLED_NS", 3600 * 10**9)
+    settle_files(monkeypatch, 3600)
     states = source_state.file_states
     with closing(DuckDBEngine(source, _schema())) as engine:
         before = states([str(source)])
@@ -311,7 +315,7 @@ def test_a_streamed_pass_is_stopped_like_any_other(streamed: DuckDBEngine) -> No
 def test_a_streaming_connection_reads_no_other_file(streamed: DuckDBEngine, tmp_path: Path) -> None:
     (tmp_path / "other.csv").write_text("a\n1\n")
     with pytest.raises(duckdb.PermissionException):
-        streamed._connection.execute(f"FROM read_csv('{tmp_path / 'other.csv'}')").fetchall()
+        connection_of(streamed).execute(f"FROM read_csv('{tmp_path / 'other.csv'}')").fetchall()
 
 
 @pytest.mark.parametrize("cache", [False, True])

@@ -15,11 +15,11 @@ import pyarrow.parquet as parquet
 import pytest
 
 import dpxplain as dpx
-from dpxplain.engines import source_state
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.engines.encoded_tables import EncodedFile
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema
+from opened import settle_files
 
 LONG_AGO = 1_000_000_000_000_000_000
 QUERY = Query("t", ("g",), Aggregate("sum", "x"))
@@ -43,8 +43,7 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files count as settled at once; the time of a file's last change cannot be set back."""
-    monkeypatch.setattr(source_state, "_SETTLED_NS", 0)
+    settle_files(monkeypatch)
 
 
 @pytest.fixture
@@ -144,7 +143,7 @@ def test_a_file_that_changed_just_now_is_not_kept(
     source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its time of modification is long ago, as that of a copy can be."""
-    monkeypatch.setattr(source_state, "_SETTLED_NS", 3600 * 10**9)
+    settle_files(monkeypatch, 3600)
     _sums(source, folder, _schema())
     assert not folder.exists()
 

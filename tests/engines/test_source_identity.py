@@ -19,6 +19,7 @@ from dpxplain.engines.duckdb import DuckDBJoinEngine
 from dpxplain.engines.postgres_engine import PostgresAddress, PostgresDialect
 from dpxplain.errors import DataChanged, SourceError
 from dpxplain.model.schema import Schema, joined_schema
+from opened import connection_of
 
 SEX = {"values": ["F", "M"]}
 COUNT = "SELECT sex, COUNT(*) FROM people GROUP BY sex"
@@ -60,7 +61,7 @@ def test_nan_beside_a_csv_table_is_read_as_nan(tmp_path: Path, own: str) -> None
     sources = {"people": str(tmp_path / own), "visits": str(tmp_path / "visits.parquet")}
     engine = DuckDBJoinEngine(sources, joined_schema(declared, ["visits"]))
     encoded = "SELECT COUNT(*), COUNT(units_1) FROM encoded"
-    assert engine._connection.execute(encoded).fetchall() == [(101, 1)]
+    assert connection_of(engine).execute(encoded).fetchall() == [(101, 1)]
     engine.close()
 
 

@@ -375,7 +375,7 @@ def _plan(session: Any, dataset: Any, influence: Any = RATIO, sql: str = "COUNT(
     question = session.query(f"SELECT g, {sql} FROM t GROUP BY g", rho=1.0).why(
         settings.pop("why", {"A": 1, "B": -1})
     )
-    family = question._family(FamilyChoice(["zone"], 1))
+    family = dataset.family(question.answer.statement.query, FamilyChoice(["zone"], 1))
     request = {"k": 3, "rho": 1.0, "confidence": 0.95} | settings
     return plan_custom(
         dataset, question.answer.statement.query, question.contrast, family, influence, **request

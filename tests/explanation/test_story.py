@@ -281,7 +281,7 @@ def test_a_ratio_has_no_story(tmp_path: Path) -> None:
 
 def test_each_step_adds_one_condition_to_those_before(tmp_path: Path) -> None:
     question = asked(people((30, 20)), tmp_path)
-    family = question._family(FamilyChoice(conjuncts=2))
+    family = dataset_of(question).family(question.answer.statement.query, FamilyChoice(conjuncts=2))
     codes = {"b": 1}
     texts = [str(family.predicate(index)) for index, _ in children(family, codes)]
     assert len(texts) == 3 + 4

@@ -33,10 +33,13 @@ def test_a_comparison_read_wrongly_is_noticed(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.slow
-def test_thousands_of_statements_have_duckdbs_values_or_a_place_and_a_remedy(tmp_path: Path) -> None:
-    figures = fuzz_sql(SEED + 1, iter(range(3_000)), tmp_path)
+@pytest.mark.parametrize("start", [0, 1_000, 2_000])  # beside each other
+def test_thousands_of_statements_have_duckdbs_values_or_a_place_and_a_remedy(
+    start: int, tmp_path: Path
+) -> None:
+    figures = fuzz_sql(SEED + 1, iter(range(start, start + 1_000)), tmp_path)
     assert figures.wrong == []
-    assert figures.compared > 700
+    assert figures.compared > 230
 
 
 def test_damaged_schemas_are_refused_in_words_or_work(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import json
 import logging
+import os
 import shutil
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -277,7 +278,7 @@ def test_change_of_rights_stays_if_the_anchor_cannot_be_written_and_then_nothing
     ledger = opened()
     spend(ledger, 0.1)
     with monkeypatch.context() as patch:
-        patch.setattr(anchor_guard, "_write_at", _full)
+        patch.setattr(os, "write", _full)
         ledger.grant("adult", "ann", 0.5, reason="approved", by="carol")
         with pytest.raises(LedgerUnavailable, match="Nothing was charged"):
             reserve(ledger, 0.1, "second")
@@ -294,7 +295,7 @@ def test_copy_from_before_a_charge_was_taken_over_is_not_measured_again(opened, 
     spend(ledger, 0.1)
     charge = Charge("query", "broken off", Request("q"), 0.25)
     with monkeypatch.context() as patch:
-        patch.setattr(anchor_guard, "_write_at", _full)
+        patch.setattr(os, "write", _full)
         with pytest.raises(LedgerUnavailable):
             ledger.reserve_once("adult", charge)
     ledger.flights._report()  # the heartbeat, which marks the flight as untouched
@@ -324,7 +325,7 @@ def test_mark_of_a_charge_that_was_declared_lost_elsewhere_is_not_written(opened
     for number in range(8):
         spend(ledger, 0.01, str(number))
     with monkeypatch.context() as patch:
-        patch.setattr(anchor_guard, "_write_at", _full)
+        patch.setattr(os, "write", _full)
         with pytest.raises(LedgerUnavailable):
             reserve(ledger, 0.1, "unwritten")
     with closing(open_ledger(tmp_path / "ledger.sqlite", is_recovery=True)) as other:

@@ -106,9 +106,8 @@ def test_of_an_owner_only_the_newest_ended_jobs_are_kept_and_every_one_that_runs
 
 
 def test_a_list_of_jobs_with_long_requests_is_short(ledger, monkeypatch):
-    monkeypatch.setattr(jobs, "_MOST_LISTED", 25)
     for number in range(5):
         create(ledger, f"job {number}")  # {"k":5} has seven characters
-    assert [job.id for job in ledger.jobs.of_owner("ann", "adult")] == ["job 4", "job 3", "job 2"]
-    monkeypatch.setattr(jobs, "_MOST_LISTED", 1)
-    assert [job.id for job in ledger.jobs.of_owner("ann", "adult")] == ["job 4"]
+    for characters, listed in ((25, ["job 4", "job 3", "job 2"]), (1, ["job 4"])):
+        monkeypatch.setattr(jobs, "_MOST_LISTED", characters)
+        assert [job.id for job in ledger.jobs.of_owner("ann", "adult")] == listed

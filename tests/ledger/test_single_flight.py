@@ -25,6 +25,7 @@ from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.tables import FLIGHTS, PROCESSES
 from dpxplain.model.charge import Charge, Ending, Request
 from dpxplain.model.process import Stop, stoppable
+from opened import dataset_of
 
 CHARGE = Charge("query", "k", Request("SELECT COUNT(*) FROM adult"), 0.6)
 AGES_AGO = "2020-01-01T00:00:00+00:00"
@@ -195,17 +196,20 @@ def test_nothing_is_charged_if_no_thread_can_be_started(pair, monkeypatch):
 
 def test_flight_whose_charge_was_not_committed_is_let_go(pair, monkeypatch):
     here, _ = pair
-    begin = here.flights.begin
+    begin, begun = here.flights.begin, []
 
-    def fail(*arguments):
-        begin(*arguments)
+    def fail(connection, request, entry):
+        begin(connection, request, entry)
+        begun.append((entry, here.flights.measures(entry)))
         raise MemoryError
 
     with monkeypatch.context() as patch:
         patch.setattr(here.flights, "begin", fail)
         with pytest.raises(MemoryError):
             here.reserve_once("adult", CHARGE)
-    assert here.flights._own == {}
+    [(entry, was_measured)] = begun
+    assert was_measured
+    assert not here.flights.measures(entry)
     assert here.budget("adult").spent == 0
 
 
@@ -293,7 +297,7 @@ def test_two_sessions_on_one_workspace_pay_once(tmp_path: Path):
         dpx.connect(table, SCHEMA, workspace=tmp_path) as here,
         dpx.connect(table, SCHEMA, workspace=tmp_path) as there,
     ):
-        dataset = here._dataset
+        dataset = dataset_of(here)
         entered, go, grouped = threading.Event(), threading.Event(), dataset.engine.grouped
 
         def slowly(query, subsets, *, rehearsed=False):
@@ -309,7 +313,7 @@ def test_two_sessions_on_one_workspace_pay_once(tmp_path: Path):
         assert entered.wait(120)
         second = threading.Thread(target=lambda: answers.update(there=there.query(SQL, rho=0.6)))
         second.start()
-        while there._dataset.releaser._locks._locks == {}:  # until it is about to charge
+        while not dataset_of(there).releaser._locks:  # until it is about to charge
             time.sleep(0.01)
         go.set()
         first.join()
@@ -412,6 +416,7 @@ def test_one_release_is_stored_for_a_charge_however_two_processes_race(pair):
 
 
 def test_process_that_was_silent_during_an_outage_corrects_that_it_died(pair, monkeypatch):
+    monkeypatch.setattr(single_flight, "SECONDS_BETWEEN_HEARTBEATS", 0.01)
     here, there = pair
     ann = here.account("ann", default_limit=1.0)
     entry = ann.reserve_once("adult", Charge("query", "k", Request("q"), 0.1))
@@ -420,7 +425,6 @@ def test_process_that_was_silent_during_an_outage_corrects_that_it_died(pair, mo
     def away():
         raise LedgerUnavailable("away")
 
-    monkeypatch.setattr(single_flight, "SECONDS_BETWEEN_HEARTBEATS", 0.01)
     monkeypatch.setattr(here.store, "writing", away)
     ann.abandon(entry.row, Ending.LEDGER_LOST)
     make_silent(there)

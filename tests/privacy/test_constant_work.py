@@ -60,20 +60,24 @@ def _work(with_target: bool, folder: Path, sql: str, asked: dict[str, Any]) -> C
         if not (code.co_filename.endswith("samplers.py") and code.co_qualname.split(".")[0] in DRAWS):
             work[code.co_filename[-40:], code.co_qualname, _sizes(frame)] += 1
 
+    _explain(with_target, folder, sql, asked, note)
+    return work
+
+
+def _explain(with_target: bool, folder: Path, sql: str, asked: dict[str, Any], profile: Any = None) -> None:
     schema = {"table": {"name": "t"}, **SCHEMA}
     rows = table(with_target=with_target, rows=300)
     seed = asked.get("seed")
     with dpx.connect(rows, schema, workspace=folder, insecure_seed=seed) as session:
         answer = session.query(sql, 1e-6)
         question = answer.why("a", "b")
-        sys.setprofile(note)
+        sys.setprofile(profile)
         try:
             question.explain(
                 **{"rho": 1e-9, **{name: value for name, value in asked.items() if name != "seed"}}
             )
         finally:
             sys.setprofile(None)
-    return work
 
 
 def _sizes(frame: FrameType) -> tuple[object, ...]:
@@ -86,7 +90,7 @@ def _sizes(frame: FrameType) -> tuple[object, ...]:
 
 
 def _differences(tmp_path: Path, sql: str, asked: dict[str, Any]) -> Counter[object]:
-    _work(False, tmp_path / "first", sql, asked)  # fills the caches of what declarations decide
+    _explain(False, tmp_path / "first", sql, asked)  # fills the caches of what declarations decide
     present, absent = (_work(included, tmp_path / str(included), sql, asked) for included in (True, False))
     assert sum(present.values()) > 20, "the work was seen"
     return (present - absent) + (absent - present)

@@ -252,6 +252,9 @@ def _first_bits(exponent: Fraction, bits: int) -> int:
         return int(power * 2**bits)
 
 
+kept = samplers._accepted
+
+
 @pytest.mark.parametrize("scale", [0.3, 2.75, 65_537.3, 2.0**50])
 @pytest.mark.parametrize("law", LAWS)
 def test_a_coin_on_the_edge_is_decided_by_further_bits(law: str, scale: float) -> None:
@@ -269,14 +272,14 @@ def test_a_coin_on_the_edge_is_decided_by_further_bits(law: str, scale: float) -
         ([first, second, third + 2], False),
     ]:
         script = Script([u, strip_one, *coin])
-        assert len(samplers._accepted(drawn, 1, script)) == is_kept
+        assert len(kept(drawn, 1, script)) == is_kept
         assert script.is_used_up()
 
 
 def test_a_candidate_that_is_kept_for_certain_needs_no_further_bits() -> None:
     strip_zero, latest = 2**63, 2**64 - 1  # 0.5 > e^-1; and the uniform number nearest to 1
     script = Script([0, strip_zero, latest])
-    assert samplers._accepted(LaplaceLaw(3.0), 1, script).tolist() == [0]
+    assert kept(LaplaceLaw(3.0), 1, script).tolist() == [0]
     assert script.is_used_up()
 
 
@@ -371,14 +374,14 @@ def test_zero_comes_once_and_not_as_minus_zero_too() -> None:
     law = GaussianLaw(0.3)
     strip_zero, keeps = 2**63, 0  # 0.5 > e^-1
     positive, negative = strip_zero, strip_zero + 1
-    assert samplers._accepted(law, 1, Script([0, positive, keeps])).tolist() == [0]
-    assert samplers._accepted(law, 1, Script([0, negative, keeps])).tolist() == []
+    assert kept(law, 1, Script([0, positive, keeps])).tolist() == [0]
+    assert kept(law, 1, Script([0, negative, keeps])).tolist() == []
 
 
 def test_magnitudes_beyond_64_bits_are_neither_cut_off_nor_wrapped() -> None:
     zeros = [0] * 11  # with the first word: 767 zero bits, so R is below e^-531
     words = Script([2**50 - 1, 1, *zeros, 2**63, 0, 0])
-    (sample,) = samplers._accepted(LaplaceLaw(2.0**50), 1, words).tolist()
+    (sample,) = kept(LaplaceLaw(2.0**50), 1, words).tolist()
     strips = math.floor((63 + 64 * 11 + 1) * math.log(2))
     assert sample == -(2**50 - 1 + strips * 2**50)
     assert strips >= samplers._FAR_STRIP

@@ -183,11 +183,14 @@ def test_idle_predicates_are_numbered_around_the_active_ones() -> None:
     assert [family.nth_idle(n, {2, 6}) for n in range(3)] == [1, 5, 7]
 
 
+search = ranking._search
+
+
 @pytest.mark.parametrize("sizes", [range(1, 101), range(101, 201), range(201, 301)])
 def test_rank_search_makes_its_probes_and_finds_every_rank_when_there_is_no_noise(sizes: range) -> None:
     for size in sizes:
         ranks, probed = np.arange(1, size + 1), []
-        low, high = ranking._search(_exact(ranks, probed), size, size)
+        low, high = search(_exact(ranks, probed), size, size)
         assert len(probed) == rank_probes(size) == math.floor(math.log2(size))
         assert all((t >= 2).all() and (t <= size).all() for t in probed), "t and t − 1 are ranks"
         assert ((low <= ranks) & (ranks <= high)).all(), "the rank is inside"
@@ -216,8 +219,8 @@ def test_one_sided_errors_never_put_the_rank_outside(size: int) -> None:
 
         return precedes
 
-    _, high = ranking._search(erring(False), len(ranks), size)
-    low, _ = ranking._search(erring(True), len(ranks), size)
+    _, high = search(erring(False), len(ranks), size)
+    low, _ = search(erring(True), len(ranks), size)
     assert ((low <= ranks) & (ranks <= high)).all()
 
 

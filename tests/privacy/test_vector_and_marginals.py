@@ -21,7 +21,6 @@ from dpxplain.phases.plan import ExplanationOptions
 from dpxplain.phases.prepare import plan_preparation
 from dpxplain.privacy.calibration import range_quantile
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise, SeededNoise
-from dpxplain.privacy.mechanisms.ranking import _dense
 from dpxplain.sql.parse import parse_condition
 from opened import dataset_of
 
@@ -115,8 +114,9 @@ def test_one_row_moves_the_scores_by_at_most_what_the_vector_pays_for(
                 question = session.query(f"SELECT g, {aggregate} FROM t GROUP BY g", rho=1.0).why("A", "B")
                 choice = FamilyChoice(**FAMILIES[family])
                 plan: Any = question.plan_explain(ExplanationOptions(choice, 2, 1.0, "vector")).plan
-                secret = true_scores(plan.terms, Scoring.of(plan.terms), question._dataset)
-                scores.append(_dense(secret.reveal()))
+                secret = true_scores(plan.terms, Scoring.of(plan.terms), dataset_of(question))
+                sparse = secret.reveal()
+                scores.append(np.bincount(sparse.active, sparse.scores, sparse.size))
         largest = max(largest, float(np.linalg.norm(scores[0] - scores[1])))
     assert 0 < largest <= plan.vector.family_sensitivity
 
@@ -134,9 +134,9 @@ def test_opendp_charges_what_was_planned(tmp_path: Any) -> None:
     with _open(_frame(200, 3), tmp_path, "w") as session:
         answer = session.query("SELECT g, AVG(x) FROM t GROUP BY g", rho=1.0)
         question = answer.why("A", "B")
-        recorder = question._dataset.noise = _Recorder()
+        recorder = dataset_of(question).noise = _Recorder()
         vector: Any = question.plan_explain(ExplanationOptions(FamilyChoice(), 2, 0.8, "vector")).plan
-        vector.measure(question._dataset)
+        vector.measure(dataset_of(question))
         (everything, size), (fresh, k) = recorder.runs
         assert (size, k) == (8, 2)
         assert everything.map(vector.vector.family_sensitivity) == pytest.approx(0.4, rel=1e-8)

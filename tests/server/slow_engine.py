@@ -15,7 +15,7 @@ class SlowEngine:
     """Like the real one, but a pass begins with waiting until it is let go or interrupted."""
 
     def __init__(self, real: Any, server: RunningServer) -> None:
-        self._real = real
+        self.real = real
         self._server = server
         self.schema = real.schema
         self.is_live = real.is_live
@@ -26,12 +26,12 @@ class SlowEngine:
 
     def grouped(self, query: Any, subsets: Any, **options: Any) -> Any:
         if options.get("rehearsed"):
-            return self._real.grouped(query, subsets, **options)
+            return self.real.grouped(query, subsets, **options)
         interrupted = threading.Event()
         with interruptible(interrupted.set):
             self.entered.release()
             if self.out_of_time:
-                for task in list(self._server.state.pool._tasks):
+                for task in self._server.tasks():
                     task.deadline = 0.0
             for _ in range(12_000):  # two minutes: only a broken test waits so long
                 if self.go.wait(0.01):
@@ -40,10 +40,10 @@ class SlowEngine:
                     raise RuntimeError(SECRET)
         if self.fail:
             raise RuntimeError(SECRET)
-        return self._real.grouped(query, subsets)
+        return self.real.grouped(query, subsets)
 
     def close(self) -> None:
-        self._real.close()
+        self.real.close()
 
 
 def slow_down(server: RunningServer) -> SlowEngine:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import httpx
 import pytest
 from breaking_proxy import BreakingProxy, breaking_proxy
 
@@ -21,7 +22,6 @@ from dpxplain.ledger import single_flight
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.model.charge import Charge, Request
 from dpxplain.server import problems
-from opened import dataset_of
 from postgres_server import USER, PostgresServer
 from postgres_server import running_server as running_postgres
 from server_fixture import COUNT, config_of, running_server
@@ -46,7 +46,7 @@ def address(database: PostgresServer) -> Iterator[str]:
 @contextmanager
 def through(database: PostgresServer, address: str) -> Iterator[tuple[BreakingProxy, str]]:
     """A proxy, and the ledger's address by way of it."""
-    with breaking_proxy(f"{database._folder}/.s.PGSQL.5432") as proxy:
+    with breaking_proxy(f"{database.folder}/.s.PGSQL.5432") as proxy:
         name = address.partition("@/")[2].partition("?")[0]
         secret = quote(database.password, safe="")
         yield proxy, f"postgresql://{USER}:{secret}@127.0.0.1:{proxy.port}/{name}"
@@ -161,23 +161,17 @@ def test_a_client_finds_what_was_released_after_its_connection_broke(
         running_server(config_of(tmp_path)) as server,
         dpx.connect(f"{server.url}people", token=server.token("alice")) as session,
     ):
-        http = _http_of(session)
-        stream = http._client.stream
+        stream = httpx.Client.stream
 
         @contextmanager
-        def break_once(method: str, path: str, **options: Any) -> Iterator[Any]:
-            with stream(method, path, **options) as response:
+        def break_once(client: httpx.Client, method: str, path: str, **options: Any) -> Iterator[Any]:
+            with stream(client, method, path, **options) as response:
                 if method == "POST":
                     response.read()
-                    raise remote.httpx.ReadError("lost")
+                    raise httpx.ReadError("lost")
                 yield response
 
-        monkeypatch.setattr(http._client, "stream", break_once)
+        monkeypatch.setattr(httpx.Client, "stream", break_once)
         answer = session.query(COUNT, rho=0.1)
         assert len(answer.rows) == 2
         assert session.budget.spent == pytest.approx(0.1)
-
-
-def _http_of(session: Any) -> remote.DatasetServer:
-    server: remote.DatasetServer = dataset_of(session).releaser._server
-    return server

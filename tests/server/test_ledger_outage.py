@@ -19,6 +19,7 @@ import pytest
 from slow_engine import slow_down
 
 from dpxplain.errors import LedgerUnavailable
+from dpxplain.ledger import single_flight
 from dpxplain.ledger.address import LedgerAddress
 from dpxplain.ledger.backup import verified_backup
 from dpxplain.ledger.ledger import open_ledger
@@ -26,7 +27,7 @@ from dpxplain.server import authenticate, context, metrics
 from dpxplain.server.app import ledger_of
 from postgres_server import PostgresServer
 from postgres_server import running_server as running_postgres
-from server_fixture import COUNT, SQL, LaterDatetime, RunningServer, config_of, running_server
+from server_fixture import COUNT, SQL, LaterDatetime, RunningServer, config_of, probe_anew, running_server
 
 GENEROUS = {"requests_per_minute": 100_000, "anonymous_per_minute": 100_000, "sign_ins_per_minute": 1000}
 ASK = {"sql": COUNT, "rho": 0.1}
@@ -101,8 +102,7 @@ def served(folder: Path, place: str | Path) -> Iterator[RunningServer]:
 
 @pytest.fixture
 def probed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every probe looks anew."""
-    monkeypatch.setattr(metrics, "_KEPT_SECONDS", 0.0)
+    probe_anew(monkeypatch)
 
 
 @pytest.fixture
@@ -378,7 +378,7 @@ def test_no_route_names_the_ledger_to_anybody_during_an_outage(
         caller.get("/metrics")
     path = tmp_path / "secret-folder" / "ledger.sqlite"
     secret = {
-        "postgres": ["postgres", "ledger_1", "psycopg", "socket", "dpxplain-postgres", str(database._folder)],
+        "postgres": ["postgres", "ledger_1", "psycopg", "socket", "dpxplain-postgres", str(database.folder)],
         "sqlite": ["sqlite", "secret-folder", str(tmp_path)],
     }[kind]
     statuses: dict[str, int] = {}
@@ -398,6 +398,7 @@ def test_a_full_disk_is_told_once_as_what_it_is_and_is_not_the_analysts(
 ) -> None:
     caplog.set_level(logging.INFO, logger="dpxplain.server")
     monkeypatch.setattr(context, "STORING_SECONDS", 0.0)
+    monkeypatch.setattr(single_flight, "SECONDS_BETWEEN_HEARTBEATS", 0.05)
     client, curator = on_sqlite.client(), on_sqlite.curator()
     assert client.post("/datasets/people/query", json=ASK).status_code == 200
     engine = slow_down(on_sqlite)
@@ -409,7 +410,7 @@ def test_a_full_disk_is_told_once_as_what_it_is_and_is_not_the_analysts(
             engine.go.set()
             failed = asked.result(120)
             for _ in range(5):  # small writes still succeed
-                on_sqlite.state._processes.refresh()
+                on_sqlite.processes.refresh()
                 refused = client.post(
                     "/datasets/people/query", json={"sql": SQL + " -- " + "x" * 15_000, "rho": 0.1}
                 )
@@ -428,7 +429,7 @@ def test_a_full_disk_is_told_once_as_what_it_is_and_is_not_the_analysts(
     assert client.post("/datasets/people/query", json=ask).status_code == 200
     assert on_sqlite.ledger.budget("people").spent == spent
     monkeypatch.setattr(metrics, "QUIET_SECONDS", 0.0)
-    on_sqlite.state._processes.refresh()
+    on_sqlite.processes.refresh()
     assert len([line for line in lines(caplog, logging.WARNING) if "is back" in line]) == 1
     text = curator.get("/metrics").text
     assert 'dpxplain_charges_without_release_total{dataset="people",ending="ledger lost"} 1.0' in text

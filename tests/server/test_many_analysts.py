@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))  # for benchmarks
 
 from benchmarks import load_crowd
 
-ANALYSTS, ANSWERS = 200, 40
+ANALYSTS, ANSWERS = 100, 20
 
 
 def check(crowd: load_crowd.Crowd) -> None:
@@ -27,14 +27,14 @@ def check(crowd: load_crowd.Crowd) -> None:
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_200_analysts_on_sqlite_get_exactly_the_answers_there_are(tmp_path: Path) -> None:
+def test_100_analysts_on_sqlite_get_exactly_the_answers_there_are(tmp_path: Path) -> None:
     ledger = str(tmp_path / "ledger.sqlite")
     check(load_crowd.run(tmp_path, ledger, analysts=ANALYSTS, answers=ANSWERS))
 
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_200_analysts_on_two_servers_with_postgres_get_exactly_the_answers_there_are(
+def test_100_analysts_on_two_servers_with_postgres_get_exactly_the_answers_there_are(
     tmp_path: Path, postgres_address: str
 ) -> None:
     check(load_crowd.run(tmp_path, postgres_address, analysts=ANALYSTS, answers=ANSWERS, processes=2))

@@ -16,7 +16,7 @@ from slow_engine import slow_down
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.tables import PROCESSES
 from dpxplain.server import limits, pool
-from server_fixture import SQL, RunningServer, config_of, running_server
+from server_fixture import SQL, RunningServer, config_of, count_processes_every, running_server
 
 AT = "/datasets/people"
 RATES = {"requests_per_minute": 20, "sign_ins_per_minute": 4}
@@ -51,7 +51,7 @@ def test_identical_requests_at_two_processes_pay_once(pair: tuple[RunningServer,
         asked = threads.submit(first.post, f"{AT}/query", json={"sql": SQL, "rho": 0.25})
         assert engine.entered.acquire(timeout=120)
         again = threads.submit(second.post, f"{AT}/query", json={"sql": SQL, "rho": 0.25})
-        while not two.state.pool._tasks:
+        while not two.state.pool.is_running:
             time.sleep(0.01)
         engine.go.set()
         answer, repeated = asked.result().json(), again.result().json()
@@ -72,7 +72,7 @@ def test_request_that_fails_at_one_process_is_measured_and_paid_for_at_the_other
         asked = threads.submit(first.post, f"{AT}/query", json={"sql": SQL, "rho": 0.25})
         assert engine.entered.acquire(timeout=120)
         again = threads.submit(second.post, f"{AT}/query", json={"sql": SQL, "rho": 0.25})
-        while not two.state.pool._tasks:
+        while not two.state.pool.is_running:
             time.sleep(0.01)
         engine.go.set()
         assert asked.result().status_code == 500
@@ -84,12 +84,12 @@ def test_processes_divide_the_limits_and_free_requests_write_nothing(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = config_of(tmp_path / "data", limits=RATES)
-    monkeypatch.setattr(limits, "_SECONDS_BETWEEN_COUNTS", 3600)  # so that no heartbeat is counted below
+    count_processes_every(3600, monkeypatch)  # so that no heartbeat is counted below
     monkeypatch.setattr(pool, "_SECONDS_BETWEEN_JOB_CHECKS", 3600)  # nor the first look for old jobs
     with closing(open_ledger(place)) as here, closing(open_ledger(place)) as there:
         with running_server(config, here) as one, running_server(config, there) as two:
-            monkeypatch.setattr(one.state._processes, "_number", 2)  # as it would notice in ten seconds
-            assert two.state._processes() == 2
+            one.processes.refresh()  # as it would notice in ten seconds
+            assert one.processes() == two.processes() == 2
             one.stop_refilling()
             two.stop_refilling()
             first = one.client()
@@ -123,7 +123,7 @@ def _counted(ledger: Any) -> list[str]:
 def test_a_process_that_comes_and_one_that_is_silent_are_noticed(
     place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "_SECONDS_BETWEEN_COUNTS", 0.01)
+    count_processes_every(0.01, monkeypatch)
     with closing(open_ledger(place)) as ledger:
         first = limits.ProcessCount(ledger.processes)
         assert first() == 1

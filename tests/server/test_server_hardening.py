@@ -45,7 +45,7 @@ def test_a_padded_answer_shows_nowhere_before_its_step_ends(tmp_path: Path) -> N
             measured.set()
             step_ends.wait()
 
-        server.state.pool._pad = pad
+        server.pad_by(pad)
         with ThreadPoolExecutor(1) as threads:
             answer = threads.submit(ask, asking)
             try:
@@ -61,7 +61,7 @@ def test_a_padded_answer_shows_nowhere_before_its_step_ends(tmp_path: Path) -> N
 
 
 def test_a_padded_job_shows_nowhere_before_its_step_ends(tmp_path: Path) -> None:
-    step = 1.0
+    step = 0.5
     with running_server(config_of(tmp_path, limits=MANY | {"pad_seconds": step})) as server:
         client = server.client()
         why = {"answer": ask(client).json()["id"], "weights": WEIGHTS, "k": 2, "rho": 0.1}

@@ -216,7 +216,7 @@ def test_a_job_that_cannot_be_paid_or_planned_is_never_written_down(tmp_path: Pa
         client = server.client()
         answer = ask(client).json()["id"]
         made: list[str] = []
-        server.state.jobs._jobs.create = lambda *args: made.append(args[0])
+        server.ledger.jobs.create = lambda *args: made.append(args[0])
         why = {"answer": answer, "weights": WEIGHTS, "k": 2, "rho": 0.1}
         unpaid = [
             client.post(f"{AT}/explain", json=why),

@@ -21,6 +21,7 @@ from dpxplain.model.schema import Schema
 from dpxplain.server import authenticate, records
 from dpxplain.server.authenticate import Issuer
 from dpxplain.server.config import Oidc
+from opened import connection_of
 from server_fixture import SCHEMA, RunningServer, config_of, running_server, soon, write_people
 
 
@@ -44,8 +45,9 @@ def test_a_crowd_of_wrong_secrets_is_slowed_down_before_it_is_verified(
         def guess(number: int) -> int:
             text = f"dpx_{server.ids['victim']}_{number:043d}"
             headers = {"Authorization": f"Bearer {text}"}
-            return httpx.get(f"{server.url}api/v1/datasets", headers=headers, timeout=120).status_code
+            return stranger.get("/datasets", headers=headers).status_code
 
+        stranger = server.anonymous()
         with ThreadPoolExecutor(40) as threads:
             statuses = Counter(threads.map(guess, range(40)))
         assert statuses == {401: 10, 429: 30}
@@ -146,7 +148,7 @@ def test_odd_schemas_are_refused_before_they_are_parsed(
 def test_nothing_is_ever_written_to_a_temporary_file(tmp_path: Path) -> None:
     folder = write_people(tmp_path)
     engine = DuckDBEngine(folder / "people.parquet", Schema.load(folder / "people.toml"))
-    asked = engine._connection.execute("SELECT current_setting('temp_directory')").fetchone()
+    asked = connection_of(engine).execute("SELECT current_setting('temp_directory')").fetchone()
     assert asked == ("",)
     engine.close()
 

@@ -84,7 +84,7 @@ def test_a_stored_answer_is_given_even_by_a_full_server(small: RunningServer) ->
 def test_a_stored_answer_does_not_wait_for_another_who_asks_the_same(small: RunningServer) -> None:
     client, other = small.client(), small.client("other")
     client.post(f"{AT}/query", json=QUERY).raise_for_status()
-    small.state.datasets.get("people").passes._results.clear()
+    small.forget_passes()
     engine = slow_down(small)
     with concurrent.futures.ThreadPoolExecutor(1) as threads:
         measured = threads.submit(other.post, f"{AT}/query", json=QUERY)
@@ -143,7 +143,7 @@ def test_what_takes_too_long_is_stopped_and_the_charge_stays(tmp_path: Path) -> 
         with concurrent.futures.ThreadPoolExecutor(1) as threads:
             late = threads.submit(client.post, f"{AT}/query", json=QUERY)
             assert engine.entered.acquire(timeout=60)
-            [task] = server.state.pool._tasks
+            [task] = server.tasks()
             assert 0 < task.deadline - time.monotonic() <= 60 * 1.25  # at the end of a padded step
             task.deadline = time.monotonic()
             response = late.result()
@@ -200,7 +200,7 @@ def test_measured_requests_take_whole_steps_also_when_they_fail(tmp_path: Path) 
         engine = slow_down(server)
         engine.fail = True
         engine.go.set()
-        server.state.datasets.get("people").passes._results.clear()
+        server.forget_passes()
         failed = seconds(0.2)
         assert min(first, failed) >= step
         assert len(padded) == 2

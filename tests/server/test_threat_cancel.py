@@ -11,7 +11,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,7 +38,7 @@ class Step:
         self._world = world
         self._padding, self._end = threading.Semaphore(0), threading.Event()
         self.engine: SlowEngine = slow_down(server)
-        server.state.pool._pad = self._pad
+        server.pad_by(self._pad)
         if world == "measured":
             self.engine.go.set()
 
@@ -60,7 +60,7 @@ class Step:
 class WatchedTasks(set[pool.Task]):
     """The pool's tasks; tells when they were looked through for late ones."""
 
-    def __init__(self, tasks: set[pool.Task]) -> None:
+    def __init__(self, tasks: Iterable[pool.Task]) -> None:
         super().__init__(tasks)
         self.looked = threading.Semaphore(0)
 
@@ -164,7 +164,7 @@ def test_t22_a_time_limit_within_a_step_does_not_tell_whether_the_measurement_wa
             with one_step(server, world) as step:
                 job = client.post(f"{AT}/explain", json=body).json()["id"]
                 step.reach()
-                tasks = WatchedTasks(server.state.pool._tasks)
+                tasks = WatchedTasks(server.tasks())
                 server.state.pool._tasks = tasks
                 for _ in range(2):  # the limit of 0.01 s is over then: the watching thread sleeps for longer
                     assert tasks.looked.acquire(timeout=60)

@@ -19,7 +19,7 @@ from dpxplain.explanation.family_choice import FAMILY_BYTES
 from dpxplain.phases.dataset import KEPT_FAMILIES
 from dpxplain.server.config import Config
 from dpxplain.server.limits import Sizes
-from server_fixture import running_server
+from server_fixture import RunningServer, running_server
 
 AT = "/datasets/people"
 NAMES, VALUES = "abcdefhijkl", 8
@@ -67,6 +67,11 @@ def preview(client: httpx.Client, route: str = "explain", **family: Any) -> http
     return client.post(f"{AT}/{route}/preview", json=body)
 
 
+def families_of(server: RunningServer) -> Any:
+    """The conditions that the data set keeps for its callers."""
+    return server.state.datasets.get("people").families
+
+
 @pytest.fixture
 def server_process(tmp_path: Path) -> Iterator[Any]:
     here = Path(__file__).parent
@@ -103,7 +108,7 @@ def test_t26_a_preview_over_many_columns_pins_no_memory(server_process: Any) -> 
 
 def test_t26_kept_families_are_few_bytes_for_each_caller_and_for_all(tmp_path: Path) -> None:
     with running_server(config(tmp_path / "data")) as server:
-        families = server.state.datasets.get("people").families
+        families = families_of(server)
         columns = list(itertools.combinations(NAMES, 6))
         for number in range(14):
             conditions = [either(columns[number], value) for value in range(VALUES)]
@@ -118,7 +123,7 @@ def test_t26_kept_families_are_few_bytes_for_each_caller_and_for_all(tmp_path: P
 
 def test_t26_what_was_refused_is_not_kept(tmp_path: Path) -> None:
     with running_server(config(tmp_path / "data")) as server:
-        client, families = server.client(), server.state.datasets.get("people").families
+        client, families = server.client(), families_of(server)
         refusals = [
             preview(client, predicates=many_columns(170)),  # tables too large
             preview(client, "prepare", predicates=many_columns(1)),  # too many cells to release
@@ -133,7 +138,7 @@ def test_t26_what_was_refused_is_not_kept(tmp_path: Path) -> None:
 
 def test_t26_a_refused_story_or_report_is_not_kept(tmp_path: Path) -> None:
     with running_server(config(tmp_path / "data")) as server:
-        client, families = server.client(), server.state.datasets.get("people").families
+        client, families = server.client(), families_of(server)
         answer = client.post(f"{AT}/query", json={"sql": SQL, "rho": 0.1}).json()["id"]
         weights = [{"group": [0], "weight": 1}, {"group": [1], "weight": -1}]
         body = {"answer": answer, "weights": weights}

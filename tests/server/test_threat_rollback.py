@@ -19,9 +19,16 @@ from dpxplain.errors import LedgerBehind
 from dpxplain.ledger.anchor_guard import AnchorFile
 from dpxplain.ledger.backup import verified_backup
 from dpxplain.ledger.ledger import open_ledger
-from dpxplain.server import limits
 from dpxplain.server.config import Config
-from server_fixture import COUNT, SQL, RunningServer, config_of, running_server, write_people
+from server_fixture import (
+    COUNT,
+    SQL,
+    RunningServer,
+    config_of,
+    count_processes_every,
+    running_server,
+    write_people,
+)
 
 AT = "/datasets/people"
 
@@ -117,7 +124,7 @@ def test_a_machine_that_charged_nothing_remembers_what_another_charged(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each has an anchor of its own, which its heartbeat brings up to date, so each notices a loss."""
-    monkeypatch.setattr(limits, "_SECONDS_BETWEEN_COUNTS", 0.05)
+    count_processes_every(0.05, monkeypatch)
     backup, anchors = tmp_path / "backup.sqlite", [tmp_path / "here.anchor", tmp_path / "there.anchor"]
     config = config_of(tmp_path / "data")
     with (

@@ -20,7 +20,7 @@ import dpxplain as dpx
 from dpxplain.engines import source_state
 from dpxplain.errors import BadRequest, DataChanged, SourceError
 from dpxplain.ledger.ledger import open_ledger
-from opened import dataset_of
+from opened import dataset_of, settle_files
 
 SQL = "SELECT origin, COUNT(*) FROM flights GROUP BY origin"
 LONG_AGO = 1_000_000_000_000_000_000
@@ -205,7 +205,7 @@ def test_files_of_a_glob_may_move_but_not_change_in_number_or_content(tmp_path, 
 
 def test_a_file_whose_times_were_set_back_is_noticed(tmp_path, connect, monkeypatch):
     """Size and time of modification are as before; only content and change time differ."""
-    monkeypatch.setattr(source_state, "_SETTLED_NS", 0)
+    settle_files(monkeypatch)
     file = write(tmp_path / "flights.csv", 2000, 1000)
     os.utime(file, ns=(LONG_AGO, LONG_AGO))
     with connect(file) as session:
@@ -219,16 +219,22 @@ def test_a_file_whose_times_were_set_back_is_noticed(tmp_path, connect, monkeypa
         session.query(SQL, rho=1)
 
 
-def test_an_unchanged_file_is_read_for_its_digest_once(tmp_path, connect, monkeypatch):
-    digested: list[int] = []
+def after_digest(then: Callable[[Any], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls `then` with the states of the files after each time that they are read for their digest."""
     digest_of = source_state._digest_of
 
-    def noted(states: Any) -> Any:
-        digested.append(len(states))
-        return digest_of(states)
+    def watched(states: Any) -> Any:
+        digest = digest_of(states)
+        then(states)
+        return digest
 
-    monkeypatch.setattr(source_state, "_digest_of", noted)
-    monkeypatch.setattr(source_state, "_SETTLED_NS", 0)
+    monkeypatch.setattr(source_state, "_digest_of", watched)
+
+
+def test_an_unchanged_file_is_read_for_its_digest_once(tmp_path, connect, monkeypatch):
+    digested: list[Any] = []
+    after_digest(digested.append, monkeypatch)
+    settle_files(monkeypatch)
     file = write(tmp_path / "flights.csv", 2000, 1000)
     for _ in range(4):
         with connect(file) as session:
@@ -240,20 +246,13 @@ def test_an_unchanged_file_is_read_for_its_digest_once(tmp_path, connect, monkey
 
 def test_a_file_that_changes_while_it_is_read_is_not_opened(tmp_path, connect, monkeypatch):
     file = write(tmp_path / "flights.csv", 2000, 1000)
-    digest_of = source_state._digest_of
-
-    def swapped_afterwards(states: Any) -> Any:
-        digest = digest_of(states)
-        write(file, 1000, 2000)
-        return digest
-
-    monkeypatch.setattr(source_state, "_digest_of", swapped_afterwards)
+    after_digest(lambda _states: write(file, 1000, 2000), monkeypatch)
     with pytest.raises(SourceError, match="changed while DPXPlain read it"):
         connect(file)
 
 
 def test_a_cached_encoded_table_is_of_the_data_that_are_checked(tmp_path, workspace, monkeypatch):
-    monkeypatch.setattr(source_state, "_SETTLED_NS", 0)
+    settle_files(monkeypatch)
     file = write(tmp_path / "flights.parquet", 2000, 1000)
     for _ in range(2):
         with dpx.connect(file, schema(cache=True), workspace=workspace) as session:

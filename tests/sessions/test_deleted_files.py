@@ -14,9 +14,9 @@ import pyarrow.parquet as parquet
 import pytest
 
 import dpxplain as dpx
-from dpxplain.engines import source_state
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import LedgerUnavailable
+from opened import settle_files
 
 SECONDS = 20  # a locked ledger is waited for longer than that
 SQL = "SELECT g, SUM(x) FROM t GROUP BY g"
@@ -36,7 +36,7 @@ def _schema(storage: str, cache: bool = False) -> dict[str, Any]:
 
 @pytest.fixture
 def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(source_state, "_SETTLED_NS", 0)  # files count as settled at once
+    settle_files(monkeypatch)
     path = tmp_path / "t.parquet"
     parquet.write_table(pa.table({"g": ["A", "B", "B"], "h": ["C", "C", "D"], "x": [1.0, 2.0, 3.0]}), path)
     return path

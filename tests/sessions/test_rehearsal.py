@@ -108,7 +108,7 @@ def test_a_source_that_cannot_be_read_is_refused_before_the_charge_and_without_i
 
     planned = session.plan(SQL.format(2), 1.0)
     with pytest.raises(SourceError, match=words) as refusal:
-        session._dataset.find_or_measure(planned.plan, planned.request, fail)  # type: ignore[arg-type]
+        dataset_of(session).find_or_measure(planned.plan, planned.request, fail)
     assert type(refusal.value) is type(failure)
     assert "pay" not in str(refusal.value)
     assert session.budget.spent == 0
