@@ -189,7 +189,7 @@ def example(
 
 def _announce(text: str) -> None:
     """Logs a notice. A notebook prints it instead, because it puts log lines into a red box."""
-    if "ipykernel" in sys.modules:
+    if "ipykernel.kernelapp" in sys.modules:  # in the kernel itself, not in a program that starts one
         sys.stdout.write(f"{text}\n")
     else:
         LOG.warning(text)

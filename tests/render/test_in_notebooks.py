@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,17 +60,8 @@ def test_a_refusal_is_its_sentences_and_a_bug_keeps_its_traceback(session: dpx.S
     assert not hasattr(dpx.InternalError(""), "_render_traceback_")
 
 
-@pytest.fixture
-def kernels() -> Iterator[None]:
-    """Forgets ipykernel afterwards, which nbclient imports and by which DPXPlain knows a notebook."""
-    yield
-    for name in [name for name in sys.modules if name.partition(".")[0] == "ipykernel"]:
-        del sys.modules[name]
-
-
 @pytest.mark.slow
 @pytest.mark.process
-@pytest.mark.usefixtures("kernels")
 def test_a_notebook_shows_tables_and_the_sentence_of_a_refusal(tmp_path: Path) -> None:
     cells = [
         "import dpxplain as dpx\nsession = dpx.example('adult')",
