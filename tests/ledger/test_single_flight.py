@@ -127,6 +127,18 @@ def test_silent_process_is_said_to_be_gone_and_nobody_waits_for_it(pair):
     assert there.verify_audit().problems == []
 
 
+def test_a_process_does_not_take_over_a_charge_that_it_still_measures_itself(pair):
+    """Another process took it for dead, but it was only silent."""
+    here, there = pair
+    charge = Charge("query", "k", Request("q"), 0.1)
+    entry = here.reserve_once("adult", charge)
+    make_silent(there)
+    there.failures.find_interrupted()
+    assert here.reserve_once("adult", charge).row != entry.row
+    here.release(entry.row, "{}")
+    assert there.verify_audit().problems == []
+
+
 @pytest.mark.process
 def test_request_of_a_killed_process_is_waited_for_only_until_it_is_silent(pair, address, monkeypatch):
     here, _ = pair
