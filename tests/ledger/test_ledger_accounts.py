@@ -14,7 +14,7 @@ from ledger_contract import reserve, store
 from dpxplain.errors import BadRequest, BudgetExhausted, InternalError
 from dpxplain.ledger import account as account_module
 from dpxplain.ledger.ledger import MOST_OPEN
-from dpxplain.model.charge import Charge, Event, Request, history_pages, spend_units, spends
+from dpxplain.model.charge import Charge, Ending, Event, Request, history_pages, spend_units, spends
 
 WHY = {"reason": "study 7", "by": "carol"}
 
@@ -478,6 +478,18 @@ def test_a_column_is_discovered_by_one_analyst_whoever_is_late(ledger):
         ann.release(first.row, "{}")
     assert ann.discovered("adult", "city")[1] == "{}"
     assert ann.find("adult", "city") is None
+
+
+def test_a_kept_charge_for_a_discovery_is_not_taken_over_once_another_makes_it(ledger):
+    charge = Charge("discover", "city", Request("discover city", {"delta": 1e-7}), 0.1)
+    ann, bob = (ledger.account(name, default_limit=1.0) for name in ("ann", "bob"))
+    ann.abandon(ann.reserve_once("adult", charge).row, Ending.STOPPED)
+    second = bob.reserve_once("adult", charge)
+    with pytest.raises(BadRequest, match="are being discovered right now"):
+        ann.reserve_once("adult", charge)
+    bob.release(second.row, "{}")
+    with pytest.raises(BadRequest, match="already been discovered"):
+        ann.reserve_once("adult", charge)
 
 
 def test_the_number_of_a_row_is_nobody_elses(ledger, monkeypatch):

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,11 +20,18 @@ import sqlalchemy as sa
 from ledger_contract import restored
 
 import dpxplain as dpx
-from dpxplain.errors import BudgetExhausted, ChargeTakenOver, LedgerBehind, LedgerUnavailable
-from dpxplain.ledger import single_flight
+from dpxplain.errors import (
+    BudgetExhausted,
+    ChargeTakenOver,
+    DataChanged,
+    LedgerBehind,
+    LedgerUnavailable,
+)
+from dpxplain.ledger import audit, single_flight
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.tables import FLIGHTS, PROCESSES
-from dpxplain.model.charge import Charge, Ending, Request
+from dpxplain.model.charge import Charge, DataState, Ending, Request
+from dpxplain.model.confidential import ContentDigest
 from dpxplain.model.process import Stop, stoppable
 
 CHARGE = Charge("query", "k", Request("SELECT COUNT(*) FROM adult"), 0.6)
@@ -137,6 +145,66 @@ def test_a_process_does_not_take_over_a_charge_that_it_still_measures_itself(pai
     assert here.reserve_once("adult", charge).row != entry.row
     here.release(entry.row, "{}")
     assert there.verify_audit().problems == []
+
+
+def test_a_heartbeat_that_comes_while_silent_flights_are_ended_keeps_its_flight(pair, monkeypatch):
+    here, there = pair
+    entry = here.reserve_once("adult", CHARGE)
+    make_silent(there)
+    with there.store.writing() as connection:
+
+        def is_own(_flight):
+            connection.execute(sa.update(FLIGHTS).values(heard=audit.now()))
+            return False
+
+        monkeypatch.setattr(there.flights, "_is_own", is_own)
+        assert list(there.flights.end_silent(connection)) == [("adult", "", "k")]
+    here.release(entry.row, "{}")
+    assert "interrupted" not in [record.action for record in there.audit()]
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_charge_that_broke_while_it_was_committed_is_taken_over_only_from_oneself(
+    pair, monkeypatch, is_committed
+):
+    """If it was not committed, another process may have made the same charge since, under the same row."""
+    here, there = pair
+    charging = here.store.charging
+
+    @contextmanager
+    def broken():
+        with charging() as connection:
+            yield connection
+            if not is_committed:
+                raise LedgerUnavailable("away")
+        raise LedgerUnavailable("away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(here.store, "charging", broken)
+        with pytest.raises(LedgerUnavailable):
+            here.reserve_once("adult", CHARGE)
+    if is_committed:
+        assert here.reserve_once("adult", CHARGE).row == there.history("adult")[0].row
+    else:
+        assert there.reserve_once("adult", CHARGE) is not None
+        assert here.reserve_once("adult", CHARGE) is None
+    assert there.budget("adult").spent == 0.6
+
+
+@pytest.mark.parametrize("data", ["the same", "other"])
+def test_a_kept_charge_is_taken_over_only_for_the_data_of_its_version(pair, data):
+    here, there = pair
+
+    def charge(content: bytes) -> Charge:
+        return replace(CHARGE, data=DataState("1", ContentDigest.of(content)))
+
+    entry = here.reserve_once("adult", charge(b"the same"))
+    here.abandon(entry.row, Ending.STOPPED)
+    if data == "other":
+        with pytest.raises(DataChanged):
+            there.reserve_once("adult", charge(b"other"))
+    else:
+        assert there.reserve_once("adult", charge(b"the same")).row == entry.row
 
 
 @pytest.mark.process
@@ -385,6 +453,37 @@ def test_identical_request_pays_again_only_if_the_data_may_have_decided_the_endi
     assert ann.reserve_once("adult", other).row not in (first.row, again.row)  # not the same charge
 
 
+def test_failures_are_forgiven_for_one_analyst_and_up_to_now(pair):
+    here, there = pair
+    ann, ben = (here.account(name, default_limit=1.0) for name in ("ann", "ben"))
+    for account in (ann, ben):
+        account.abandon(account.reserve_once("adult", Charge("query", "k", Request("q"), 0.1)).row)
+    there.failures.forgive("adult", "ann", reason="a bug", by="carol")
+    assert here.failures.counted("adult", "ann") == {}
+    assert here.failures.counted("adult", "ben") == {Ending.FAILED: 1}
+    ann.abandon(ann.reserve_once("adult", Charge("query", "l", Request("q"), 0.1)).row)
+    there.failures.forgive("adult", "ben", reason="a bug", by="carol")
+    assert here.failures.counted("adult", "ann") == {Ending.FAILED: 1}
+
+
+def test_a_forgiven_failure_is_not_counted_when_it_is_found_later(pair):
+    here, there = pair
+    ann = here.account("ann", default_limit=1.0)
+    ann.reserve_once("adult", Charge("query", "k", Request("q"), 0.1))
+    make_silent(there)
+    there.failures.forgive("adult", "ann", reason="a power cut", by="carol")
+    there.failures.find_interrupted()
+    assert there.failures.counted("adult", "ann") == {}
+
+
+def test_the_newest_charge_without_a_trace_of_its_ending_can_be_forgiven(pair):
+    here, _ = pair
+    here.account("ann", default_limit=1.0).reserve("adult", Charge("query", "k", Request("q"), 0.1))
+    assert here.failures.counted("adult", "ann") == {Ending.FAILED: 1}
+    here.failures.forgive("adult", "ann", reason="an old version", by="carol")
+    assert here.failures.counted("adult", "ann") == {}
+
+
 def test_one_release_is_stored_for_a_charge_however_two_processes_race(pair):
     here, there = pair
     barrier = threading.Barrier(2)
@@ -549,5 +648,7 @@ def test_the_last_budget_is_enough_for_a_charge_of_a_process_that_is_silent(pair
     with pytest.raises(BudgetExhausted):
         again.check_affordable("adult", 0.1, "k")
     make_silent(there)
+    with pytest.raises(BudgetExhausted):  # who measures it knows that it is not gone
+        ann.check_affordable("adult", 0.1, "k")
     again.check_affordable("adult", 0.1, "k")
     assert again.reserve_once("adult", charge).row == entry.row
