@@ -10,6 +10,7 @@ import pytest
 
 import dpxplain as dpx
 from dpxplain.explanation.family_choice import FamilyChoice, read
+from dpxplain.phases import prepare
 from dpxplain.phases.prepare import Preparations
 from opened import dataset_of
 
@@ -136,6 +137,19 @@ def test_other_predicates_and_other_queries_are_not_prepared(
     assert isinstance(elsewhere, dpx.Answer)
     with pytest.raises(dpx.ExplanationError, match="not prepared"):
         elsewhere.why(*PAIR).explain(k=2, attributes=["sex"])
+
+
+def test_a_preparation_has_at_most_as_many_cells_as_the_limit(
+    session: dpx.Session, answer: dpx.Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spent = session.budget.spent
+    cells = answer.prepare(rho=0.8).plan.cells
+    monkeypatch.setattr(prepare, "MOST_CELLS", cells)
+    assert answer.preview_prepare(rho=0.1).price.rho == 0.1
+    monkeypatch.setattr(prepare, "MOST_CELLS", cells - 1)
+    with pytest.raises(dpx.ExplanationError, match=f"would take {cells:,} noisy numbers"):
+        answer.prepare(rho=0.1)
+    assert session.budget.spent == spent
 
 
 def test_a_preview_tells_the_noise_of_what_was_prepared(answer: dpx.Answer) -> None:
