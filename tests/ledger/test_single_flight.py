@@ -163,13 +163,8 @@ def test_a_heartbeat_that_comes_while_silent_flights_are_ended_keeps_its_flight(
     assert "interrupted" not in [record.action for record in there.audit()]
 
 
-@pytest.mark.parametrize("is_committed", [True, False])
-def test_a_charge_that_broke_while_it_was_committed_is_taken_over_only_from_oneself(
-    pair, monkeypatch, is_committed
-):
-    """If it was not committed, another process may have made the same charge since, under the same row."""
-    here, there = pair
-    charging = here.store.charging
+def reserve_while_the_connection_breaks(ledger, monkeypatch, is_committed=True) -> None:
+    charging = ledger.store.charging
 
     @contextmanager
     def broken():
@@ -180,14 +175,34 @@ def test_a_charge_that_broke_while_it_was_committed_is_taken_over_only_from_ones
         raise LedgerUnavailable("away")
 
     with monkeypatch.context() as patched:
-        patched.setattr(here.store, "charging", broken)
+        patched.setattr(ledger.store, "charging", broken)
         with pytest.raises(LedgerUnavailable):
-            here.reserve_once("adult", CHARGE)
+            ledger.reserve_once("adult", CHARGE)
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_charge_that_broke_while_it_was_committed_is_taken_over_only_from_oneself(
+    pair, monkeypatch, is_committed
+):
+    """If it was not committed, another process may have made the same charge since, under the same row."""
+    here, there = pair
+    reserve_while_the_connection_breaks(here, monkeypatch, is_committed)
     if is_committed:
         assert here.reserve_once("adult", CHARGE).row == there.history("adult")[0].row
     else:
         assert there.reserve_once("adult", CHARGE) is not None
         assert here.reserve_once("adult", CHARGE) is None
+    assert there.budget("adult").spent == 0.6
+
+
+def test_a_charge_for_which_nothing_was_read_is_no_failure_and_any_process_takes_it_over(pair, monkeypatch):
+    here, there = pair
+    monkeypatch.setattr(single_flight, "SECONDS_BETWEEN_HEARTBEATS", 0.01)
+    reserve_while_the_connection_breaks(here, monkeypatch)
+    wait_until_heart_ends(here)
+    there.failures.find_interrupted()
+    assert there.failures.counted("adult", "") == {}
+    assert there.reserve_once("adult", CHARGE).row == there.history("adult")[0].row
     assert there.budget("adult").spent == 0.6
 
 
