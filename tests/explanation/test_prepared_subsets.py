@@ -152,6 +152,32 @@ def test_a_preparation_has_at_most_as_many_cells_as_the_limit(
     assert session.budget.spent == spent
 
 
+def test_a_preparation_is_found_although_the_ledger_rounds_its_price(session: dpx.Session) -> None:
+    answer = session.query(SQL, rho=0.1)
+    assert isinstance(answer, dpx.Answer)
+    answer.prepare(rho=1 / 3)
+    assert answer.why(*PAIR).explain(k=2).free
+
+
+def test_a_preparation_whose_sums_would_be_nothing_but_noise_is_refused(tmp_path: Path) -> None:
+    rows = pa.table({"person": range(100), "g": ["A", "B"] * 50, "zone": ["x"] * 100, "pay": [1] * 100})
+    schema = {
+        "table": {"name": "t"},
+        "privacy": {"rho": 10.0, "unit": "person", "max_rows": 1000},
+        "columns": {
+            "g": {"values": ["A", "B"]},
+            "zone": {"values": ["x", "y"]},
+            "pay": {"bounds": [0, 2**30], "step": 1},
+        },
+    }
+    with dpx.connect(rows, schema, workspace=tmp_path) as session:
+        answer = session.query("SELECT g, SUM(pay) FROM t GROUP BY g", rho=1.0)
+        assert isinstance(answer, dpx.Answer)
+        with pytest.raises(dpx.ExplanationError, match="too small to prepare an answer"):
+            answer.prepare(rho=1e-8)
+        assert session.budget.spent == 1.0
+
+
 def test_a_preview_tells_the_noise_of_what_was_prepared(answer: dpx.Answer) -> None:
     question = answer.why(*PAIR)
     stored = question.preview(k=2, attributes=["sex"])

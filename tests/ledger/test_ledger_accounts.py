@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from ledger_contract import reserve, store
 
-from dpxplain.errors import BadRequest, BudgetExhausted, InternalError
+from dpxplain.errors import BadRequest, BudgetExhausted, InternalError, SchemaError
 from dpxplain.ledger import account as account_module
 from dpxplain.ledger.ledger import MOST_OPEN
 from dpxplain.model.charge import Charge, Ending, Event, Request, history_pages, spend_units, spends
@@ -490,6 +490,16 @@ def test_a_kept_charge_for_a_discovery_is_not_taken_over_once_another_makes_it(l
     bob.release(second.row, "{}")
     with pytest.raises(BadRequest, match="already been discovered"):
         ann.reserve_once("adult", charge)
+
+
+def test_delta_is_lowered_to_what_discoveries_have_spent_and_no_further(ledger):
+    charge = Charge("discover", "city", Request("discover city", {"delta": 1e-7}), 0.1)
+    ledger.release(ledger.reserve("adult", charge).row, "{}")
+    spent = ledger.spent_delta("adult")
+    with pytest.raises(SchemaError, match="cannot be lowered"):
+        ledger.open_dataset("adult", 1.0, spent / 2)
+    ledger.open_dataset("adult", 1.0, spent)
+    assert ledger.budget("adult").delta == spent
 
 
 def test_the_number_of_a_row_is_nobody_elses(ledger, monkeypatch):

@@ -206,6 +206,18 @@ def test_a_charge_for_which_nothing_was_read_is_no_failure_and_any_process_takes
     assert there.budget("adult").spent == 0.6
 
 
+def test_another_charge_for_the_request_ends_the_one_for_which_nothing_was_read(pair, monkeypatch):
+    here, there = pair
+    monkeypatch.setattr(single_flight, "SECONDS_BETWEEN_HEARTBEATS", 0.01)
+    reserve_while_the_connection_breaks(here, monkeypatch)
+    wait_until_heart_ends(here)
+    other = there.reserve_once("adult", replace(CHARGE, rho=0.1))
+    assert other.row != there.history("adult")[0].row
+    there.release(other.row, "{}")
+    assert not there.is_measured("adult", "k")
+    assert there.failures.endings("adult") == {Ending.LEDGER_LOST: 1}
+
+
 @pytest.mark.parametrize("data", ["the same", "other"])
 def test_a_kept_charge_is_taken_over_only_for_the_data_of_its_version(pair, data):
     here, there = pair
@@ -622,14 +634,17 @@ def test_an_ending_that_is_reported_after_a_restore_does_not_keep_the_charge(pai
         there.reserve_once("adult", CHARGE)
 
 
-@pytest.mark.parametrize("ending", [Ending.FAILED, Ending.STOPPED, Ending.LEDGER_LOST], ids=str)
+@pytest.mark.parametrize("ending", [None, Ending.FAILED, Ending.STOPPED, Ending.LEDGER_LOST], ids=str)
 def test_a_process_whose_charge_another_took_over_and_ended_asks_anew(pair, ending):
     """The ledger is not said to be behind: nothing was put back."""
     here, there = pair
     entry = here.reserve_once("adult", CHARGE)
     make_silent(there)
     taken = there.reserve_once("adult", CHARGE)
-    there.abandon(taken.row, ending)
+    if ending is None:
+        there.release(taken.row, "{}")
+    else:
+        there.abandon(taken.row, ending)
     with pytest.raises(ChargeTakenOver):
         here.release(entry.row, "{}")
 
