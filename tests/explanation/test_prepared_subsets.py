@@ -159,6 +159,18 @@ def test_a_preparation_is_found_although_the_ledger_rounds_its_price(session: dp
     assert answer.why(*PAIR).explain(k=2).free
 
 
+def test_a_more_precise_preparation_is_used_as_soon_as_it_is_stored(
+    session: dpx.Session, answer: dpx.Answer
+) -> None:
+    dataset, query = dataset_of(session), answer.statement.query
+    preparations, family = Preparations(query, dataset), dataset.family(query, FamilyChoice())
+    for rho in (0.8, 0.9):
+        answer.prepare(rho=rho)
+        stored = preparations.find(family)
+        assert stored is not None
+        assert stored.entry.rho == stored.release.rho == rho
+
+
 def test_a_preparation_whose_sums_would_be_nothing_but_noise_is_refused(tmp_path: Path) -> None:
     rows = pa.table({"person": range(100), "g": ["A", "B"] * 50, "zone": ["x"] * 100, "pay": [1] * 100})
     schema = {
