@@ -300,6 +300,13 @@ def test_pages_of_a_shared_history_are_merged_and_add_up(ledger):
         assert all(len(page.entries) == limit for page in pages[:-1])
 
 
+def test_a_page_of_the_history_has_at_most_so_many_lines_whatever_is_asked_for(ledger, monkeypatch):
+    monkeypatch.setattr(account_module, "LARGEST_PAGE", 3)
+    for _ in range(5):
+        reserve(ledger, 0.01)
+    assert [line.id for line in ledger.history_page("adult", limit=5).entries] == [3, 4, 5]
+
+
 def test_share_is_one_way_and_for_one_data_set_and_reader(ledger):
     ledger.open_dataset("census", 1.0, 1e-6)
     ann, ben, dan = (ledger.account(name, default_limit=0.5) for name in ("ann", "ben", "dan"))

@@ -473,6 +473,7 @@ def test_identical_request_pays_again_only_if_the_data_may_have_decided_the_endi
     ann.abandon(first.row, ending)
     again = there.account("ann", default_limit=1.0).reserve_once("adult", charge)
     assert (again.row == first.row) == (ending not in (Ending.FAILED, Ending.CANCELLED))
+    assert there.failures.kept("adult") == frozenset()  # what was kept is measured again
     counts = ending not in (Ending.STOPPED, Ending.DATABASE_LOST, Ending.LEDGER_LOST)
     assert there.failures.counted("adult", "ann") == ({ending: 1} if counts else {})
     other = Charge("query", "k", Request("q"), 0.2)
