@@ -17,10 +17,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that use PostgreSQL, Spark or the browser are marked by the fixtures they ask for."""
+    """Tests that use PostgreSQL, Spark or the browser are marked by the fixtures they ask for.
+
+    A fixture with a parameter "postgres" asks for the server only when it runs.
+    """
     for item in items:
         names = getattr(item, "fixturenames", ())
-        if "postgres_server" in names:
+        parameters = getattr(item, "callspec", None)
+        if "postgres_server" in names or (parameters and "postgres" in parameters.id.split("-")):
             item.add_marker("database")
         if {"spark_session", "spark_cluster"} & set(names):
             item.add_marker("spark")

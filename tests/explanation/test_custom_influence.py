@@ -448,6 +448,14 @@ def test_the_price_of_a_custom_influence_is_previewed(tmp_path: Any) -> None:
     session.close()
 
 
+def test_the_preview_of_all_conditions_promises_that_none_is_missing(tmp_path: Any) -> None:
+    session, _ = _session(tmp_path)
+    question = session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=1.0).why("A", "B")
+    preview = question.preview(k=11, rho=2.0, attributes=["zone"], influence=RATIO)
+    assert (preview.family_size, preview.shortfall_rows) == (11, 0)
+    session.close()
+
+
 def test_intervals_narrow_with_the_root_of_rho(tmp_path: Any) -> None:
     session, _ = _session(tmp_path)
     question = session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=1.0).why("A", "B")

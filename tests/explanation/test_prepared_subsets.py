@@ -10,6 +10,7 @@ import pytest
 
 import dpxplain as dpx
 from dpxplain.explanation.family_choice import FamilyChoice, parse_recipe
+from dpxplain.phases import prepare
 from dpxplain.phases.prepare import Preparations
 from opened import dataset_of
 
@@ -136,6 +137,57 @@ def test_other_predicates_and_other_queries_are_not_prepared(
     assert isinstance(elsewhere, dpx.Answer)
     with pytest.raises(dpx.ExplanationError, match="not prepared"):
         elsewhere.why(*PAIR).explain(k=2, attributes=["sex"])
+
+
+def test_a_preparation_has_at_most_as_many_cells_as_the_limit(
+    session: dpx.Session, answer: dpx.Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spent = session.budget.spent
+    cells = answer.prepare(rho=0.8).plan.cells
+    monkeypatch.setattr(prepare, "MOST_CELLS", cells)
+    assert answer.preview_prepare(rho=0.1).price.rho == 0.1
+    monkeypatch.setattr(prepare, "MOST_CELLS", cells - 1)
+    with pytest.raises(dpx.ExplanationError, match=f"would take {cells:,} noisy numbers"):
+        answer.prepare(rho=0.1)
+    assert session.budget.spent == spent
+
+
+def test_a_preparation_is_found_although_the_ledger_rounds_its_price(session: dpx.Session) -> None:
+    answer = session.query(SQL, rho=0.1)
+    assert isinstance(answer, dpx.Answer)
+    answer.prepare(rho=1 / 3)
+    assert answer.why(*PAIR).explain(k=2).free
+
+
+def test_a_more_precise_preparation_is_used_as_soon_as_it_is_stored(
+    session: dpx.Session, answer: dpx.Answer
+) -> None:
+    dataset, query = dataset_of(session), answer.statement.query
+    preparations, family = Preparations(query, dataset), dataset.family(query, FamilyChoice())
+    for rho in (0.8, 0.9):
+        answer.prepare(rho=rho)
+        stored = preparations.find(family)
+        assert stored is not None
+        assert stored.entry.rho == stored.release.rho == rho
+
+
+def test_a_preparation_whose_sums_would_be_nothing_but_noise_is_refused(tmp_path: Path) -> None:
+    rows = pa.table({"person": range(100), "g": ["A", "B"] * 50, "zone": ["x"] * 100, "pay": [1] * 100})
+    schema = {
+        "table": {"name": "t"},
+        "privacy": {"rho": 10.0, "unit": "person", "max_rows": 1000},
+        "columns": {
+            "g": {"values": ["A", "B"]},
+            "zone": {"values": ["x", "y"]},
+            "pay": {"bounds": [0, 2**30], "step": 1},
+        },
+    }
+    with dpx.connect(rows, schema, workspace=tmp_path) as session:
+        answer = session.query("SELECT g, SUM(pay) FROM t GROUP BY g", rho=1.0)
+        assert isinstance(answer, dpx.Answer)
+        with pytest.raises(dpx.ExplanationError, match="too small to prepare an answer"):
+            answer.prepare(rho=1e-8)
+        assert session.budget.spent == 1.0
 
 
 def test_a_preview_tells_the_noise_of_what_was_prepared(answer: dpx.Answer) -> None:

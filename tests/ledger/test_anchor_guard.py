@@ -102,6 +102,14 @@ def test_everything_charges_what_the_anchor_knows_also_of_a_ledger_that_is_gone(
     assert anew.account("ann", default_limit=1.0).budget("adult").spent == 0.25
 
 
+def test_everything_charges_nothing_to_a_data_set_that_has_nothing_left(opened):
+    ledger = opened()
+    ledger.open_dataset("census", 2.0, 1e-6)
+    spend(ledger, 1.0)
+    losses = ledger.recovery.declare_loss(reason="disk failed", by="carol", everything=True)
+    assert charged(losses) == [("census", "", 2.0)]
+
+
 def test_everything_charges_no_less_than_the_lost_charges_if_the_limit_was_raised_since(opened, tmp_path):
     ledger = opened()
     spend(ledger, 0.25)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +17,13 @@ from dpxplain.ledger import ledger as ledger_module
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
 
 WHY = {"reason": "study 7", "by": "carol"}
+
+
+def test_a_new_release_that_was_deleted_is_named(anchored):
+    ledger, anchor = anchored
+    alter(ledger, "DELETE FROM releases WHERE entry = (SELECT max(entry) FROM releases)")
+    problems = " ".join(ledger.verify_audit(since=anchor, full=False).problems)
+    assert re.search(r"The release \d+ was deleted", problems)
 
 
 def alter(ledger: SQLLedger, statement: str) -> None:

@@ -11,10 +11,10 @@ import pytest
 import sqlalchemy as sa
 from ledger_contract import reserve, store
 
-from dpxplain.errors import BadRequest, BudgetExhausted, InternalError
+from dpxplain.errors import BadRequest, BudgetExhausted, InternalError, SchemaError
 from dpxplain.ledger import account as account_module
 from dpxplain.ledger.ledger import MOST_OPEN
-from dpxplain.model.charge import Charge, Event, Request, history_pages, spend_units, spends
+from dpxplain.model.charge import Charge, Ending, Event, Request, history_pages, spend_units, spends
 
 WHY = {"reason": "study 7", "by": "carol"}
 
@@ -300,6 +300,13 @@ def test_pages_of_a_shared_history_are_merged_and_add_up(ledger):
         assert all(len(page.entries) == limit for page in pages[:-1])
 
 
+def test_a_page_of_the_history_has_at_most_so_many_lines_whatever_is_asked_for(ledger, monkeypatch):
+    monkeypatch.setattr(account_module, "LARGEST_PAGE", 3)
+    for _ in range(5):
+        reserve(ledger, 0.01)
+    assert [line.id for line in ledger.history_page("adult", limit=5).entries] == [3, 4, 5]
+
+
 def test_share_is_one_way_and_for_one_data_set_and_reader(ledger):
     ledger.open_dataset("census", 1.0, 1e-6)
     ann, ben, dan = (ledger.account(name, default_limit=0.5) for name in ("ann", "ben", "dan"))
@@ -478,6 +485,28 @@ def test_a_column_is_discovered_by_one_analyst_whoever_is_late(ledger):
         ann.release(first.row, "{}")
     assert ann.discovered("adult", "city")[1] == "{}"
     assert ann.find("adult", "city") is None
+
+
+def test_a_kept_charge_for_a_discovery_is_not_taken_over_once_another_makes_it(ledger):
+    charge = Charge("discover", "city", Request("discover city", {"delta": 1e-7}), 0.1)
+    ann, bob = (ledger.account(name, default_limit=1.0) for name in ("ann", "bob"))
+    ann.abandon(ann.reserve_once("adult", charge).row, Ending.STOPPED)
+    second = bob.reserve_once("adult", charge)
+    with pytest.raises(BadRequest, match="are being discovered right now"):
+        ann.reserve_once("adult", charge)
+    bob.release(second.row, "{}")
+    with pytest.raises(BadRequest, match="already been discovered"):
+        ann.reserve_once("adult", charge)
+
+
+def test_delta_is_lowered_to_what_discoveries_have_spent_and_no_further(ledger):
+    charge = Charge("discover", "city", Request("discover city", {"delta": 1e-7}), 0.1)
+    ledger.release(ledger.reserve("adult", charge).row, "{}")
+    spent = ledger.spent_delta("adult")
+    with pytest.raises(SchemaError, match="cannot be lowered"):
+        ledger.open_dataset("adult", 1.0, spent / 2)
+    ledger.open_dataset("adult", 1.0, spent)
+    assert ledger.budget("adult").delta == spent
 
 
 def test_the_number_of_a_row_is_nobody_elses(ledger, monkeypatch):

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,11 +20,18 @@ import sqlalchemy as sa
 from ledger_contract import restored
 
 import dpxplain as dpx
-from dpxplain.errors import BudgetExhausted, ChargeTakenOver, LedgerBehind, LedgerUnavailable
-from dpxplain.ledger import single_flight
+from dpxplain.errors import (
+    BudgetExhausted,
+    ChargeTakenOver,
+    DataChanged,
+    LedgerBehind,
+    LedgerUnavailable,
+)
+from dpxplain.ledger import audit, single_flight
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.tables import FLIGHTS, PROCESSES
-from dpxplain.model.charge import Charge, Ending, Request
+from dpxplain.model.charge import Charge, DataState, Ending, Request
+from dpxplain.model.confidential import ContentDigest
 from dpxplain.model.process import Stop, stoppable
 from opened import dataset_of
 
@@ -126,6 +134,105 @@ def test_silent_process_is_said_to_be_gone_and_nobody_waits_for_it(pair):
     there.release(again.row, "{}")
     assert there.budget("adult").spent == 0.4
     assert there.verify_audit().problems == []
+
+
+def test_a_process_does_not_take_over_a_charge_that_it_still_measures_itself(pair):
+    """Another process took it for dead, but it was only silent."""
+    here, there = pair
+    charge = Charge("query", "k", Request("q"), 0.1)
+    entry = here.reserve_once("adult", charge)
+    make_silent(there)
+    there.failures.find_interrupted()
+    assert here.reserve_once("adult", charge).row != entry.row
+    here.release(entry.row, "{}")
+    assert there.verify_audit().problems == []
+
+
+def test_a_heartbeat_that_comes_while_silent_flights_are_ended_keeps_its_flight(pair, monkeypatch):
+    here, there = pair
+    entry = here.reserve_once("adult", CHARGE)
+    make_silent(there)
+    with there.store.writing() as connection:
+
+        def is_own(_flight):
+            connection.execute(sa.update(FLIGHTS).values(heard=audit.now()))
+            return False
+
+        monkeypatch.setattr(there.flights, "_is_own", is_own)
+        assert list(there.flights.end_silent(connection)) == [("adult", "", "k")]
+    here.release(entry.row, "{}")
+    assert "interrupted" not in [record.action for record in there.audit()]
+
+
+def reserve_while_the_connection_breaks(ledger, monkeypatch, is_committed=True) -> None:
+    charging = ledger.store.charging
+
+    @contextmanager
+    def broken():
+        with charging() as connection:
+            yield connection
+            if not is_committed:
+                raise LedgerUnavailable("away")
+        raise LedgerUnavailable("away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ledger.store, "charging", broken)
+        with pytest.raises(LedgerUnavailable):
+            ledger.reserve_once("adult", CHARGE)
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_charge_that_broke_while_it_was_committed_is_taken_over_only_from_oneself(
+    pair, monkeypatch, is_committed
+):
+    """If it was not committed, another process may have made the same charge since, under the same row."""
+    here, there = pair
+    reserve_while_the_connection_breaks(here, monkeypatch, is_committed)
+    if is_committed:
+        assert here.reserve_once("adult", CHARGE).row == there.history("adult")[0].row
+    else:
+        assert there.reserve_once("adult", CHARGE) is not None
+        assert here.reserve_once("adult", CHARGE) is None
+    assert there.budget("adult").spent == 0.6
+
+
+def test_a_charge_for_which_nothing_was_read_is_no_failure_and_any_process_takes_it_over(pair, monkeypatch):
+    here, there = pair
+    monkeypatch.setattr(single_flight, "SECONDS_BETWEEN_HEARTBEATS", 0.01)
+    reserve_while_the_connection_breaks(here, monkeypatch)
+    wait_until_heart_ends(here)
+    there.failures.find_interrupted()
+    assert there.failures.counted("adult", "") == {}
+    assert there.reserve_once("adult", CHARGE).row == there.history("adult")[0].row
+    assert there.budget("adult").spent == 0.6
+
+
+def test_another_charge_for_the_request_ends_the_one_for_which_nothing_was_read(pair, monkeypatch):
+    here, there = pair
+    monkeypatch.setattr(single_flight, "SECONDS_BETWEEN_HEARTBEATS", 0.01)
+    reserve_while_the_connection_breaks(here, monkeypatch)
+    wait_until_heart_ends(here)
+    other = there.reserve_once("adult", replace(CHARGE, rho=0.1))
+    assert other.row != there.history("adult")[0].row
+    there.release(other.row, "{}")
+    assert not there.is_measured("adult", "k")
+    assert there.failures.endings("adult") == {Ending.LEDGER_LOST: 1}
+
+
+@pytest.mark.parametrize("data", ["the same", "other"])
+def test_a_kept_charge_is_taken_over_only_for_the_data_of_its_version(pair, data):
+    here, there = pair
+
+    def charge(content: bytes) -> Charge:
+        return replace(CHARGE, data=DataState("1", ContentDigest.of(content)))
+
+    entry = here.reserve_once("adult", charge(b"the same"))
+    here.abandon(entry.row, Ending.STOPPED)
+    if data == "other":
+        with pytest.raises(DataChanged):
+            there.reserve_once("adult", charge(b"other"))
+    else:
+        assert there.reserve_once("adult", charge(b"the same")).row == entry.row
 
 
 @pytest.mark.process
@@ -370,11 +477,43 @@ def test_identical_request_pays_again_only_if_the_data_may_have_decided_the_endi
     ann.abandon(first.row, ending)
     again = there.account("ann", default_limit=1.0).reserve_once("adult", charge)
     assert (again.row == first.row) == (ending not in (Ending.FAILED, Ending.CANCELLED))
+    assert there.failures.kept("adult") == frozenset()  # what was kept is measured again
     counts = ending not in (Ending.STOPPED, Ending.DATABASE_LOST, Ending.LEDGER_LOST)
     assert there.failures.counted("adult", "ann") == ({ending: 1} if counts else {})
     other = Charge("query", "k", Request("q"), 0.2)
     there.account("ann").abandon(again.row, Ending.STOPPED)
     assert ann.reserve_once("adult", other).row not in (first.row, again.row)  # not the same charge
+
+
+def test_failures_are_forgiven_for_one_analyst_and_up_to_now(pair):
+    here, there = pair
+    ann, ben = (here.account(name, default_limit=1.0) for name in ("ann", "ben"))
+    for account in (ann, ben):
+        account.abandon(account.reserve_once("adult", Charge("query", "k", Request("q"), 0.1)).row)
+    there.failures.forgive("adult", "ann", reason="a bug", by="carol")
+    assert here.failures.counted("adult", "ann") == {}
+    assert here.failures.counted("adult", "ben") == {Ending.FAILED: 1}
+    ann.abandon(ann.reserve_once("adult", Charge("query", "l", Request("q"), 0.1)).row)
+    there.failures.forgive("adult", "ben", reason="a bug", by="carol")
+    assert here.failures.counted("adult", "ann") == {Ending.FAILED: 1}
+
+
+def test_a_forgiven_failure_is_not_counted_when_it_is_found_later(pair):
+    here, there = pair
+    ann = here.account("ann", default_limit=1.0)
+    ann.reserve_once("adult", Charge("query", "k", Request("q"), 0.1))
+    make_silent(there)
+    there.failures.forgive("adult", "ann", reason="a power cut", by="carol")
+    there.failures.find_interrupted()
+    assert there.failures.counted("adult", "ann") == {}
+
+
+def test_the_newest_charge_without_a_trace_of_its_ending_can_be_forgiven(pair):
+    here, _ = pair
+    here.account("ann", default_limit=1.0).reserve("adult", Charge("query", "k", Request("q"), 0.1))
+    assert here.failures.counted("adult", "ann") == {Ending.FAILED: 1}
+    here.failures.forgive("adult", "ann", reason="an old version", by="carol")
+    assert here.failures.counted("adult", "ann") == {}
 
 
 def test_one_release_is_stored_for_a_charge_however_two_processes_race(pair):
@@ -500,14 +639,17 @@ def test_an_ending_that_is_reported_after_a_restore_does_not_keep_the_charge(pai
         there.reserve_once("adult", CHARGE)
 
 
-@pytest.mark.parametrize("ending", [Ending.FAILED, Ending.STOPPED, Ending.LEDGER_LOST], ids=str)
+@pytest.mark.parametrize("ending", [None, Ending.FAILED, Ending.STOPPED, Ending.LEDGER_LOST], ids=str)
 def test_a_process_whose_charge_another_took_over_and_ended_asks_anew(pair, ending):
     """The ledger is not said to be behind: nothing was put back."""
     here, there = pair
     entry = here.reserve_once("adult", CHARGE)
     make_silent(there)
     taken = there.reserve_once("adult", CHARGE)
-    there.abandon(taken.row, ending)
+    if ending is None:
+        there.release(taken.row, "{}")
+    else:
+        there.abandon(taken.row, ending)
     with pytest.raises(ChargeTakenOver):
         here.release(entry.row, "{}")
 
@@ -541,5 +683,7 @@ def test_the_last_budget_is_enough_for_a_charge_of_a_process_that_is_silent(pair
     with pytest.raises(BudgetExhausted):
         again.check_affordable("adult", 0.1, "k")
     make_silent(there)
+    with pytest.raises(BudgetExhausted):  # who measures it knows that it is not gone
+        ann.check_affordable("adult", 0.1, "k")
     again.check_affordable("adult", 0.1, "k")
     assert again.reserve_once("adult", charge).row == entry.row

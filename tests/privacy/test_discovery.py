@@ -406,6 +406,17 @@ def test_another_longest_text_is_another_data_set_of_answers(tmp_path: Path) -> 
     assert counts == [1, 2]
 
 
+@pytest.mark.parametrize(("neighbours", "changes"), [("unbounded", 3), ("bounded", 6)])
+def test_a_replaced_person_changes_the_counts_of_both_in_a_discovery(
+    neighbours: str, changes: int, tmp_path: Path
+) -> None:
+    schema = declared({"unit": "size", "max_rows": 3, "neighbours": neighbours})
+    del schema["columns"]["size"]
+    with connect(tmp_path, schema) as session:
+        plan: Any = session.plan_discovery("city", 0.1).plan
+        assert plan.changes == changes
+
+
 def test_a_discovery_keeps_the_rows_of_each_person(tmp_path: Path) -> None:
     frame = pd.DataFrame(
         {"person": [n // 2 for n in range(600)], "city": ["Rome", "Oslo"] * 300, "sex": ["F", "M", "M"] * 200}

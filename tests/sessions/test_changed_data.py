@@ -104,6 +104,18 @@ def test_a_file_swapped_under_an_open_session_is_noticed_at_the_next_request(tmp
             session.query(SQL, rho=1)
 
 
+def test_an_answer_found_before_its_file_was_swapped_is_not_shown_afterwards(tmp_path, connect):
+    file = write(tmp_path / "flights.csv", 2000, 1000)
+    with connect(file) as session:
+        session.query(SQL, rho=1)
+        planned = session.plan(SQL, 1)
+        assert planned.find() is not None
+        write(file, 1000, 2000)
+        for show in (planned.run, planned.find):
+            with pytest.raises(DataChanged):
+                show()
+
+
 def test_after_prepare_no_report_says_both(tmp_path, connect):
     file = write(tmp_path / "flights.csv", 3000, 1000)
     with connect(file) as session:

@@ -316,8 +316,7 @@ def drop_triggers(connection: sa.Connection) -> None:
 
 
 def fill_unreleased(connection: sa.Connection) -> None:
-    """Writes the table anew, from the entries and the releases."""
-    connection.execute(sa.delete(UNRELEASED))
+    """Fills the empty table from the entries and the releases."""
     connection.execute(sa.insert(UNRELEASED).from_select(["entry", "dataset", "analyst"], MISSING_RELEASES))
 
 
