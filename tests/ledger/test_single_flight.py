@@ -142,7 +142,7 @@ def test_a_process_does_not_take_over_a_charge_that_it_still_measures_itself(pai
     charge = Charge("query", "k", Request("q"), 0.1)
     entry = here.reserve_once("adult", charge)
     make_silent(there)
-    there.failures.find_interrupted()
+    there.flights.record_deaths()
     assert here.reserve_once("adult", charge).row != entry.row
     here.release(entry.row, "{}")
     assert there.verify_audit().problems == []
@@ -201,7 +201,7 @@ def test_a_charge_for_which_nothing_was_read_is_no_failure_and_any_process_takes
     monkeypatch.setattr(single_flight, "SECONDS_BETWEEN_HEARTBEATS", 0.01)
     reserve_while_the_connection_breaks(here, monkeypatch)
     wait_until_heart_ends(here)
-    there.failures.find_interrupted()
+    there.flights.record_deaths()
     assert there.failures.counted("adult", "") == {}
     assert there.reserve_once("adult", CHARGE).row == there.history("adult")[0].row
     assert there.budget("adult").spent == 0.6
@@ -504,7 +504,7 @@ def test_a_forgiven_failure_is_not_counted_when_it_is_found_later(pair):
     ann.reserve_once("adult", Charge("query", "k", Request("q"), 0.1))
     make_silent(there)
     there.failures.forgive("adult", "ann", reason="a power cut", by="carol")
-    there.failures.find_interrupted()
+    there.flights.record_deaths()
     assert there.failures.counted("adult", "ann") == {}
 
 
