@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import traceback
 from collections.abc import Iterator
 from contextlib import suppress
@@ -445,6 +446,12 @@ def test_weights_are_checked_as_they_are_used(tmp_path: Any) -> None:
     assert [(weight, type(weight)) for weight in asked.contrast.weights] == [(1.0, float), (-1.0, float)]
     with pytest.raises(dpx.QuestionError, match="extremely large or small"):
         answer.why({"A": Sly(1e-300), "B": -1.0})
+    for weight in (Sly(1e-300), 1e9, math.nan):
+        object.__setattr__(asked.contrast, "weights", (weight, -1.0))  # past the checks of `why`
+        for more in ({}, {"influence": dpx.RatioInfluence()}):
+            with pytest.raises(dpx.ExplanationError, match="extremely large or small"):
+                asked.explain(k=1, rho=0.5, **more)
+    assert session.budget.spent == 1.0
     session.close()
 
 
