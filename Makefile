@@ -71,10 +71,11 @@ test-browser: setup page
 
 # For the loop while editing: no process, database, server, browser or grid.
 SLOWER_ROOMS := page server sessions ledger cli engines datasets examples fuzz golden
-# Searches over small tables, generated statements, simulations and drawings: half of the time of what is left.
-SLOWER_FILES := test_private_by_construction experiments/test_census_data sql/test_sql_property sql/test_inlined_subqueries render/test_charts \
+# Searches over small tables, generated statements, simulations and drawings: most of the time of what is left.
+SLOWER_FILES := test_private_by_construction test_bounded_work test_messages experiments/test_census_data \
+	sql/test_sql_property sql/test_inlined_subqueries render/test_charts joins/test_private_tables derived/test_date_arithmetic \
 	$(addprefix privacy/test_,sensitivity bounded_neighbours marginal_inference shared_measurement \
-	untuned_coverage gumbel_race discrete_gaussian)
+	untuned_coverage gumbel_race discrete_gaussian discovery utility)
 test-fast: setup
 	$(PYTEST_IN_MEMORY) -m "not (slow or draws or process or database)" \
 		$(SLOWER_ROOMS:%=--ignore=tests/%) $(SLOWER_FILES:%=--ignore=tests/%.py)
