@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from ledger_contract import reserve
 
 from dpxplain.errors import BadRequest
-from dpxplain.ledger.audit import Standing
+from dpxplain.ledger.balances import Standing
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.tables import APPEND_ONLY, fill_accounts
 from dpxplain.model.confidential import ContentDigest

@@ -17,7 +17,7 @@ from next_formats import add_colour, later_program
 
 from dpxplain.errors import BadRequest, BudgetExhausted, InternalError, LedgerUnavailable, SourceError
 from dpxplain.ledger import FORMAT, audit, postgres, store
-from dpxplain.ledger.audit import standing
+from dpxplain.ledger.balances import standing
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.postgres import PostgresStore
 from dpxplain.ledger.tables import ENTRIES

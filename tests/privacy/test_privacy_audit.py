@@ -18,7 +18,7 @@ from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.phases import answer_query, explain, explain_custom, prepare
 from dpxplain.privacy.mechanisms import noise
 from dpxplain.privacy.mechanisms.noise import VectorisedNoise
-from dpxplain.privacy.sensitivity import Measurement
+from dpxplain.privacy.shared_measurement import Measurement
 
 INTACT = ["count", "sum of both signs", "average", "distinct persons", "count, replaced", "prepared count"]
 FALSE_ALARM = 1e-7

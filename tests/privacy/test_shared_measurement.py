@@ -25,7 +25,7 @@ from dpxplain.phases.assess import group_estimates
 from dpxplain.privacy.formulas import NoisyPart, NoisyValue, interval
 from dpxplain.privacy.mechanisms import noise as gaussian_module
 from dpxplain.privacy.mechanisms.noise import authorise
-from dpxplain.privacy.sensitivity import AskedColumn, CountPrecision, allocate
+from dpxplain.privacy.shared_measurement import AskedColumn, CountPrecision, allocate
 from dpxplain.results.combination import Combination
 from dpxplain.sql.parse import parse
 from opened import dataset_of

@@ -22,7 +22,8 @@ from dpxplain.errors import (
     SchemaError,
 )
 from dpxplain.ledger import audit
-from dpxplain.ledger.audit import (
+from dpxplain.ledger.balances import (
+    DISCOVERY,
     add_notice,
     charge_units,
     check_delta,
@@ -449,7 +450,7 @@ class Account(VisibleEntries):
         stored = connection.execute(sa.select(ENTRIES).where(ENTRIES.c.id == id)).mappings().one()
         if any(stored[name] != value for name, value in self._row(dataset, charge).items()):
             return None
-        if charge.kind == audit.DISCOVERY:
+        if charge.kind == DISCOVERY:
             _check_undiscovered(connection, dataset, charge.key, besides=id)
         if charge.data is not None:
             check_or_open(connection, dataset, charge.data, self._analyst)
@@ -474,7 +475,7 @@ class Account(VisibleEntries):
             self.store.anchor.check_spent(dataset, self._analyst, state.spent, state.own_spent)
         if refusal := state.refusal(dataset, self._analyst, units):
             raise refusal
-        if charge.kind == audit.DISCOVERY:
+        if charge.kind == DISCOVERY:
             _check_undiscovered(connection, dataset, charge.key)
             check_delta(connection, dataset, charge)
         if charge.data is not None:
@@ -527,7 +528,7 @@ class Account(VisibleEntries):
                 )
             if self.flights.measures(entry) and not row.is_measured:
                 self.flights.check_own(connection, row.dataset, entry)
-            if row.kind == audit.DISCOVERY:  # another process may have made it while this one was silent
+            if row.kind == DISCOVERY:  # another process may have made it while this one was silent
                 _check_undiscovered(connection, row.dataset, row.key, besides=entry)
             release = audit.insert(connection, RELEASES, {"entry": entry, "payload": payload})
             audit.append_change(connection, self._analyst, audit.RELEASED, row.dataset, {RELEASES: release})

@@ -29,7 +29,7 @@ import sqlalchemy as sa
 from dpxplain.errors import BadRequest
 from dpxplain.ledger import audit
 from dpxplain.ledger.anchor_guard import create_synced, sync_folder
-from dpxplain.ledger.audit import rho_text
+from dpxplain.ledger.balances import rho_text, total_spent
 from dpxplain.ledger.protocol import UNREADABLE, AuditReport
 from dpxplain.ledger.tables import ENTRIES, LIMITS, LOG, RELEASES, STATE, primary_key
 from dpxplain.model.display import public
@@ -202,7 +202,7 @@ def _signature(content: Any, key: bytes) -> str:
 def _spent(connection: sa.Connection) -> dict[str, int]:
     """The amount spent on each data set, by the running totals, which a verification checks."""
     datasets = connection.execute(_DATASETS).scalars().all()
-    totals = {name: audit.total_spent(connection, name) for name in datasets}
+    totals = {name: total_spent(connection, name) for name in datasets}
     return {name: int(total) for name, total in totals.items() if total is not None}
 
 
@@ -319,7 +319,7 @@ def _wrong_totals(connection: sa.Connection, anchor: Anchor, last_entry: int) ->
             problems.append(f"The running total of entry {row.id} does not match the entries before it.")
             spent[row.dataset] = row.total_units
     for dataset, units in spent.items():
-        if (audit.total_spent(connection, dataset) or 0) != units:
+        if (total_spent(connection, dataset) or 0) != units:
             problems.append(
                 f"The amount spent on {dataset!r} does not match the anchor plus the later charges."
             )

@@ -24,7 +24,7 @@ import sqlalchemy as sa
 
 from dpxplain.errors import LedgerBehind, LedgerUnavailable, SourceError
 from dpxplain.ledger import OFF, audit
-from dpxplain.ledger.audit import own_spent
+from dpxplain.ledger.balances import own_spent
 from dpxplain.ledger.protocol import UNREADABLE
 from dpxplain.ledger.tables import ENTRIES, LOG
 

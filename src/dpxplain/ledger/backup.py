@@ -33,7 +33,7 @@ from dpxplain.ledger.anchor_guard import (
     sync_file,
     sync_folder,
 )
-from dpxplain.ledger.audit import standing
+from dpxplain.ledger.balances import LOSS, standing, total_spent
 from dpxplain.ledger.protocol import AuditReport, check_reason, damaged
 from dpxplain.ledger.single_flight import end_all_flights
 from dpxplain.ledger.store import SQLiteStore, Store
@@ -257,14 +257,14 @@ def _charge(connection: sa.Connection, charges: Sequence[Loss], newest: int, rea
     first = max(newest, connection.execute(_NEWEST_ENTRY).scalar_one()) + 1
     for id, loss in enumerate(charges, first):
         of_analyst = {"dataset": loss.dataset, "analyst": loss.analyst, "entry": id}
-        total = audit.total_spent(connection, loss.dataset) or 0
+        total = total_spent(connection, loss.dataset) or 0
         own = connection.execute(_OWN_TOTAL, of_analyst).scalar_one_or_none() or 0
         row: dict[str, Any] = {
             "id": id,
             "dataset": loss.dataset,
             "analyst": loss.analyst,
             "time": audit.now(),
-            "kind": audit.LOSS,
+            "kind": LOSS,
             "key": "",
             "description": f"charged for lost records: {reason}",
             "charge_units": loss.units,

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 from dpxplain.errors import BadRequest
 from dpxplain.ledger import audit
-from dpxplain.ledger.audit import moment
+from dpxplain.ledger.balances import moment
 from dpxplain.ledger.protocol import OIDC_PREFIX, Identity, Token, check_name, damage_explained, utc_text
 from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import REVOCATIONS, SESSIONS, TOKENS

@@ -20,7 +20,8 @@ from dpxplain.ledger.account import Account, SQLDataVersions
 from dpxplain.ledger.address import database_address
 from dpxplain.ledger.anchor import LONG_LOG, Anchor, verify_since
 from dpxplain.ledger.anchor_guard import anchor_path, check_not_gone
-from dpxplain.ledger.audit import (
+from dpxplain.ledger.backup import Recovery
+from dpxplain.ledger.balances import (
     add_notice,
     analysts,
     checked_total,
@@ -32,7 +33,6 @@ from dpxplain.ledger.audit import (
     rho_number,
     standing,
 )
-from dpxplain.ledger.backup import Recovery
 from dpxplain.ledger.credentials import BrowserSessions, Tokens
 from dpxplain.ledger.jobs import Jobs, Processes
 from dpxplain.ledger.protocol import (

@@ -24,7 +24,7 @@ import sqlalchemy as sa
 
 from dpxplain.errors import ChargeTakenOver, DPXPlainError, LedgerBehind
 from dpxplain.ledger import audit
-from dpxplain.ledger.audit import known_limit
+from dpxplain.ledger.balances import known_limit
 from dpxplain.ledger.protocol import check_name, check_reason, damage_explained
 from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import ENTRIES, FLIGHTS, LOG, RELEASES, UNRELEASED, matching

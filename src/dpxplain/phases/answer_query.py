@@ -24,7 +24,7 @@ from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.calibration import LARGEST_SCALE
 from dpxplain.privacy.intervals import bin_number
 from dpxplain.privacy.mechanisms.noise import add_gaussian
-from dpxplain.privacy.sensitivity import (
+from dpxplain.privacy.shared_measurement import (
     AskedColumn,
     CountPrecision,
     MeasuredBlock,
