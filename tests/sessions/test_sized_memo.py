@@ -56,3 +56,11 @@ def test_oldest_results_of_all_are_displaced_first(memo):
         get(memo, str(number) * 3, holder)
     assert memo.bytes == 9
     assert get(memo, "000")
+
+
+def test_a_holder_whose_oldest_was_displaced_is_still_counted(memo):
+    for text in ("aa", "bb", "cc", "dd", "ee"):
+        get(memo, text)
+        assert memo.bytes <= 4
+    assert not get(memo, "dd")
+    assert get(memo, "aa")
