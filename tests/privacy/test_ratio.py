@@ -203,13 +203,18 @@ def test_a_ratio_is_asked_and_explained_for_every_aggregate(
 
 
 def test_a_share_of_the_total(table: dict[str, list[Any]]) -> None:
-    question = answer(table, "COUNT(*)").why_ratio("a")
+    found = answer(table, "COUNT(*)")
+    question = found.why_ratio("a")
     assert question.measured == "share"
     assert question.contrast.at_least == pytest.approx(1 / 3)
     assert question.interval[0] <= 3000 / 4200 <= question.interval[1] <= 1.0
     explained = question.explain(k=2, rho=1.0, attributes=["h"])
     assert str(explained[0].predicate) == "h = 'x'"
     assert all(explained.truth().to_pandas()["influence_covered"])
+    found.prepare(rho=20.0, attributes=["h"])
+    ends = found.why_ratio("a").explain(k=2, attributes=["h"])[0].gap_without
+    assert ends is not None
+    assert ends[0] <= 1200 / 2050 <= ends[1] <= ends[0] + 0.1
 
 
 def test_influences_narrow_with_rho_as_all_others_do(table: dict[str, list[Any]]) -> None:
