@@ -15,7 +15,7 @@ from slow_engine import slow_down
 
 from dpxplain.cli import run
 from dpxplain.cli.screen import BROKEN
-from dpxplain.ledger import audit
+from dpxplain.ledger import balances
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model import charge as model_budget
 from dpxplain.model.charge import limit_units, spend_units
@@ -212,7 +212,7 @@ def test_t11_an_expired_allowance_buys_nothing(
     body = {"rho": 0.4, "expires": soon().isoformat(), "reason": "for a moment"}
     assert limited.curator().put(f"{AT}/analysts/guest", json=body).status_code == 200
     assert ask(client).status_code == 200
-    for module in (audit, model_budget):
+    for module in (balances, model_budget):
         monkeypatch.setattr(module, "datetime", LaterDatetime)
     refused = ask(client, 0.2)
     assert (refused.status_code, "expired" in refused.json()["message"]) == (409, True)
