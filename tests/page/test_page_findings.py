@@ -17,10 +17,15 @@ PARTS = {"answer": "answer", "question": "verdict", "explanation": "explanation"
 
 
 def results_of(responses: list[Response]) -> dict[str, dict[str, Any]]:
-    """What the server has sent, the newest of each kind; a job holds its result."""
+    """What the server has sent on the place, the newest of each kind; a job holds its result.
+
+    The page also asks about any two groups, to learn whether their answer is prepared.
+    """
     results: dict[str, dict[str, Any]] = {}
     for response in responses:
         if not response.ok or "json" not in response.headers.get("content-type", ""):
+            continue
+        if response.url.endswith("/why") and "Never-married" not in (response.request.post_data or ""):
             continue
         sent = response.json()
         result = sent.get("result") or sent if isinstance(sent, dict) else {}
