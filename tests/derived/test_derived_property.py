@@ -158,7 +158,7 @@ def _count_alike(
 ) -> None:
     """A column that is declared and the same expression in a query count the same rows.
 
-    A column by itself is no expression: its values that are not finite are counted too.
+    A column by itself is no expression: there, values outside its declared edges are counted too.
     """
     written = sql_of(read_expression(expression, schema.columns))
     is_computed = written not in COLUMNS and columns_of(read_expression(written, schema.columns))
