@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 import psycopg
 import pytest
+import sqlalchemy as sa
 from ledger_contract import reserve
 from next_formats import add_colour, later_program
 
@@ -236,6 +237,15 @@ def test_damaged_tables_are_explained(ledger, postgres_address):
         connection.execute("DROP TABLE dpxplain.entries CASCADE")
     with pytest.raises(SourceError, match="damaged"):
         ledger.budget("adult")
+
+
+@pytest.mark.parametrize("use", ["reading", "single_read", "updating"])
+def test_connection_in_use_when_the_ledger_is_closed_is_closed_after_its_use(ledger, use):
+    with getattr(ledger.store, use)() as connection:
+        driver = connection.connection.driver_connection
+        ledger.close()
+        connection.execute(sa.text("SELECT 1"))
+    assert driver.closed
 
 
 def test_table_cannot_be_truncated(ledger, postgres_address):

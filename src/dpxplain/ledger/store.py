@@ -218,8 +218,16 @@ class Store(ABC):
         with self.errors_explained():
             if not self.is_open:
                 raise InternalError("The ledger is closed.", remedy="Connect again.")
-            with engine.connect() as connection:
-                yield connection
+            pool = engine.pool
+            try:
+                with engine.connect() as connection:
+                    yield connection
+            finally:
+                if not self.is_open:
+                    # Closing the store leaves a connection in use open. It went back to the pool of before
+                    # or to the pool that took its place.
+                    pool.dispose()
+                    engine.dispose()
 
     @contextmanager
     def _observed(self, *, writing: bool) -> Iterator[None]:
