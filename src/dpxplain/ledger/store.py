@@ -224,8 +224,8 @@ class Store(ABC):
                     yield connection
             finally:
                 if not self.is_open:
-                    # Closing the store leaves a connection in use open. It went back to the pool of before
-                    # or to the pool that took its place.
+                    # The store was closed during the use, which left this connection open. It is back in the
+                    # old pool by now, or in the pool that replaced it.
                     pool.dispose()
                     engine.dispose()
 
