@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { lines, plotWidth, titled } from '../src/lib/chart';
+import { lines, titled } from '../src/lib/chart';
 import { about, csv } from '../src/lib/download';
 
 describe('what leaves the page', () => {
@@ -25,15 +25,5 @@ describe('what leaves the page', () => {
 
   it('breaks long titles between words', () => {
     expect(lines('a bb ccc dddd', 6)).toEqual(['a bb', 'ccc', 'dddd']);
-  });
-});
-
-describe('the width of a plot', () => {
-  it('leaves room for names beside it, or is as wide as they allow below them', () => {
-    expect(plotWidth(900)).toBe(650);
-    expect(plotWidth(530)).toBe(420);
-    expect(plotWidth(400)).toBe(360);
-    expect(plotWidth(300)).toBe(320);
-    expect(plotWidth(450, 0, 0)).toBe(450);
   });
 });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { onWhite, plotWidth } from '../src/lib/chart';
+import { onWhite } from '../src/lib/chart';
 import { csv, fileName } from '../src/lib/download';
 
 test('records become CSV with the columns of all of them', () => {
@@ -17,10 +17,6 @@ test('a text that a spreadsheet would run stays a text, a negative number a numb
 test('names of files are plain', () => {
   expect(fileName('my data/set', 'answer', 3)).toBe('my-data-set-answer-3');
   expect(fileName('x'.repeat(200))).toHaveLength(80);
-});
-
-test('a plot leaves room for the names of its rows, and is never too narrow or too wide', () => {
-  expect([300, 900, 5000].map((room) => plotWidth(room))).toEqual([320, 650, 880]);
 });
 
 test('a chart that leaves the page is on white', () => {

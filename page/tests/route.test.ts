@@ -3,6 +3,7 @@ import { placeIn, hashOf } from '../src/curator/place';
 import { ALL, format, isCurator, parse, type Place } from '../src/lib/route';
 
 const PLACE: Place = {
+  from: ['2', '5@ann'],
   story: 3,
   job: 'a-job',
   dataset: 'adult',

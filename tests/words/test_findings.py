@@ -550,11 +550,18 @@ ADVICE: dict[str, tuple[Circumstances, str]] = {
 @pytest.mark.parametrize("situation", ADVICE)
 def test_where_nothing_is_clear_advice_says_what_would_help(situation: str) -> None:
     known, text = ADVICE[situation]
-    assert advice([(-1.0, 3.0), (-2.0, 2.5)], known) == text
+    assert advice([(-1.0, 3.0), (-2.0, 2.5)], known).text == text
+
+
+def test_advice_names_the_change_that_its_words_propose() -> None:
+    unclear = [(-1.0, 3.0), (-2.0, 2.5)]
+    assert advice(unclear, CROWDED).exclude == "broker"
+    assert advice(unclear, replace(KNOWN, conjuncts=2)).conjuncts == 1
+    assert advice(unclear, KNOWN).rho == pytest.approx(0.4)
 
 
 def test_where_no_budget_would_help_no_price_is_named() -> None:
-    assert advice([(-1.0, 1.0), (-2.0, 2.0)], replace(KNOWN, remaining=1e9)).startswith(NO_PRICE)
+    assert advice([(-1.0, 1.0), (-2.0, 2.0)], replace(KNOWN, remaining=1e9)).text.startswith(NO_PRICE)
 
 
 def groups(*known: tuple[str, float, float]) -> list[AnsweredGroup]:
@@ -848,12 +855,12 @@ def test_no_price_above_what_is_left_is_named(
     unclear: list[Interval], spent: float, left: float | None, conjuncts: int, values: int
 ) -> None:
     known = Circumstances(spent, left, 500, ("a",) * len(unclear), {"a": values, "b": 2}, conjuncts)
-    text = advice(unclear, known)
-    assert sentences(text) <= 2
-    price = re.match(r"About ρ ([\d.e+-]+) would", text)
-    if price is not None:
+    advised = advice(unclear, known)
+    assert sentences(advised.text) <= 2
+    assert [advised.exclude, advised.conjuncts, advised.rho].count(None) >= 2
+    if advised.rho is not None:
         assert left is not None
-        assert spent <= float(price[1]) * (1 + 1e-5) <= left * (1 + 2e-5)
+        assert spent <= advised.rho * (1 + 1e-5) <= left * (1 + 2e-5)
 
 
 @settings(max_examples=300)

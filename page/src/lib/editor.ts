@@ -14,7 +14,8 @@ export interface Editor {
   set: (text: string) => void;
   declare: (dataset: Dataset) => void;
   mark: (problem: Problem | null) => void;
-  focus: () => void;
+  /** At a place in the text, where it is known. */
+  focus: (at?: number) => void;
   destroy: () => void;
 }
 
@@ -62,7 +63,10 @@ export function createEditor(host: HTMLElement, text: string, callbacks: Callbac
     },
     declare: (dataset) => view.dispatch({ effects: language.reconfigure(knowing(dataset)) }),
     mark: (problem) => view.dispatch(setDiagnostics(view.state, problem ? marks(problem, view) : [])),
-    focus: () => view.focus(),
+    focus: (at) => {
+      view.focus();
+      if (at !== undefined) view.dispatch({ selection: { anchor: at } });
+    },
     destroy: () => view.destroy(),
   };
 }

@@ -20,6 +20,7 @@ export function placeOf(entry: Asked, dataset: string): Place | null {
     groups: [],
     atLeast: 0,
     explain: null,
+    from: null,
     story: null,
     job: null,
   };

@@ -14,6 +14,8 @@ export interface Place {
   /** Only where it is not the difference. */
   compare?: 'ratio' | 'share';
   explain: ExplainPlace | null;
+  /** The releases that the comparison, the explanation and the story were read off; null: the sharpest. */
+  from: string[] | null;
   /** How many steps the story that is shown may have. */
   story: number | null;
   /** Work that goes on, found again after a reload. */
@@ -79,12 +81,13 @@ export function parse(hash: string): Place {
     : null;
   return {
     dataset: named(path),
-    answer: values.has('answer') ? (/^\d+(@.*)?$/.exec(values.get('answer')!)?.[0] ?? '0') : null,
+    answer: values.has('answer') ? (isEntry(values.get('answer')!) ? values.get('answer') : '0') : null,
     of: values.get('of'),
     confidence: number(values.get('confidence'), DEFAULT_CONFIDENCE),
     groups: values.getAll('group').flatMap(weighted),
     atLeast: number(values.get('at_least'), 0),
     explain,
+    from: values.has('from') ? values.getAll('from').filter(isEntry) : null,
     story: values.has('story') ? number(values.get('story'), 2) : null,
     job: values.get('job'),
     ...comparison(values.get('compare')),
@@ -101,6 +104,7 @@ export function format(place: Place): string {
   if (place.atLeast) values.set('at_least', String(place.atLeast));
   if (place.compare) values.set('compare', place.compare);
   if (place.explain) explainValues(place.explain, values);
+  for (const release of place.from ?? []) values.append('from', release);
   if (place.story !== null) values.set('story', String(place.story));
   if (place.job) values.set('job', place.job);
   const search = values.toString();
@@ -141,6 +145,9 @@ function weighted(text: string): { label: string; weight: number }[] {
   const weight = Number(text.slice(0, star));
   return star > 0 && Number.isFinite(weight) ? [{ weight, label: text.slice(star + 1) }] : [];
 }
+
+/** A number of the history: 3, or 3@ann. */
+const isEntry = (text: string): boolean => /^\d+(@.*)?$/.test(text);
 
 function split(text: string | null): number[] | 'best' | null {
   if (!text) return null;

@@ -32,6 +32,27 @@ export function scaleOf(rows: Ends[], percent = false): Scale {
   // Zero belongs to the picture unless everything is far from it.
   if (low > 0 && low < 0.5 * high) low = 0;
   if (high < 0 && high > 0.5 * low) high = 0;
+  return axis(low, high, percent);
+}
+
+const FARTHEST = 2; // gaps in either direction: what noise makes longer is cut at the end of the axis
+
+/** Shares of a whole: the axis always shows all of it, so that a tenth looks like a tenth. */
+export function scaleOfShares(rows: Ends[]): Scale {
+  const [low, high] = endsOf(rows);
+  return axis(Math.max(-FARTHEST, Math.min(0, low)), Math.min(FARTHEST, Math.max(1, high)), true);
+}
+
+/** The axis of bars, which begin at zero. */
+export function scaleFromZero(rows: Ends[], percent = false): Scale {
+  const [low, high] = endsOf(rows);
+  return axis(Math.min(0, low), Math.max(0, high), percent);
+}
+
+/** Where a value lies, in percent; at the end of the axis if it lies beyond. */
+export const within = (scale: Scale, value: number): number => Math.max(0, Math.min(100, scale.at(value)));
+
+function axis(low: number, high: number, percent: boolean): Scale {
   if (low === high) [low, high] = [low - 1, high + 1];
   const step = roundStep((high - low) / MOST_TICKS);
   // An end just beyond a tick, such as a count of −3 beside 200,000, gets its own room and not a whole step.

@@ -1,23 +1,8 @@
-// Loaded only when a chart is shown. Expressions are interpreted, so that no eval is needed.
+// Loaded only when a chart is saved as an image. Expressions are interpreted, so that no eval is needed.
 import { parse, View } from 'vega';
-import embed, { type Result, type VisualizationSpec } from 'vega-embed';
 import { expressionInterpreter } from 'vega-interpreter';
 import { compile, type TopLevelSpec } from 'vega-lite';
 import type { ChartSpec } from './api/types';
-
-export type Drawn = Result;
-
-export function draw(element: HTMLElement, spec: ChartSpec): Promise<Drawn> {
-  return embed(element, spec as unknown as VisualizationSpec, {
-    mode: 'vega-lite',
-    renderer: 'svg',
-    ast: true,
-    expr: expressionInterpreter,
-    actions: false,
-    defaultStyle: false,
-    tooltip: { disableDefaultStyle: true, id: 'chart-tip' },
-  });
-}
 
 export async function toSvg(spec: ChartSpec): Promise<string> {
   return view(spec).toSVG();

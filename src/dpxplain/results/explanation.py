@@ -56,6 +56,7 @@ from dpxplain.words.sentences import (
     STORY_ADVICE,
     STORY_ORDER,
     UNMATCHED,
+    Advice,
     Circumstances,
     advice,
     condition_label,
@@ -203,8 +204,8 @@ class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, Explanation
     def finding(self) -> Finding:
         """The conditions that explain the gap: headline and support, a caveat, and notes."""
         counting, explained = self.question.answer.counting, self.explained
-        if all(row.is_unclear for row in self.rows):
-            explained = replace(explained, advice=self._advice())
+        if (advised := self.advice) is not None:
+            explained = replace(explained, advice=advised.text)
         return explanation_finding(explained, counting.caveat, self._notes(counting))
 
     @property
@@ -258,7 +259,11 @@ class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, Explanation
         except DPXPlainError:
             return None
 
-    def _advice(self) -> str:
+    @property
+    def advice(self) -> Advice | None:
+        """What to try if no condition clearly explains a real gap; None if there is no need."""
+        if self.question.verdict is not Verdict.REAL or not all(row.is_unclear for row in self.rows):
+            return None
         family = self.plan.family
         columns = [_columns(row.predicate) for row in self.rows]
         known = Circumstances(

@@ -42,6 +42,7 @@ from dpxplain.results.released_answer import AnswerRow, AskedQuestion, ReleasedA
 from dpxplain.sql.parse import parse
 from dpxplain.sql.render import narrowing
 from dpxplain.wire.shapes import (
+    AdvicePayload,
     AnswerPart,
     AnswerPayload,
     AnswerWords,
@@ -367,6 +368,7 @@ def explanation_payload(
         for record, row in stoppable_steps(zip(table.records(), table.rows, strict=True))
     ]
     gap, interval = table.release.gap, table.release.gap_interval
+    advised = table.advice
     several = parse(answer.sql, answer.schema).is_table
     place = place or CodePlace.of_schema(answer.schema)
     code = explain_code(place, answer.sql, answer.rho, table.request, answer.schema, several=several)
@@ -376,6 +378,9 @@ def explanation_payload(
         title=sentences.question_filter(table.question.title, answer.statement, answer.schema),
         finding=table.finding,
         order_note=table.order_note,
+        advice=None
+        if advised is None
+        else AdvicePayload(exclude=advised.exclude, conjuncts=advised.conjuncts, rho=advised.rho),
         caption=sentences.caption(answer.schema, table.entry, table.confidence),
         question=question_payload(table.question),
         mechanism=table.mechanism,

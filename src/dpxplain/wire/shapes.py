@@ -291,12 +291,21 @@ class ExplanationLine(TypedDict):
     drill: str
 
 
+class AdvicePayload(TypedDict):
+    """What to change if nothing is clear; at most one is given."""
+
+    exclude: str | None  # a column to leave out
+    conjuncts: int | None  # how many columns a condition should combine
+    rho: float | None  # what to spend
+
+
 class ExplanationPayload(TypedDict):
     kind: Literal["explanation"]
     id: EntryId
     title: str  # the question with the filter of its answer
     finding: Finding
     order_note: str  # what it would take to make the order clear; empty if it is clear or not affordable
+    advice: AdvicePayload | None  # null if a condition is clear
     caption: str  # data, cost, date and confidence
     question: QuestionPayload
     mechanism: str

@@ -596,28 +596,41 @@ class Circumstances:
     conjuncts: int = 1
 
 
-def advice(intervals: Sequence[Interval], known: Circumstances) -> str:
-    """What to try if nothing is clear: at most two sentences, and no price above the remaining budget."""
+@dataclass(frozen=True)
+class Advice:
+    """What to try if nothing is clear: at most two sentences, and the change that they propose."""
+
+    text: str = ""
+    exclude: str | None = None  # a column to leave out
+    conjuncts: int | None = None  # how many columns a condition should combine
+    rho: float | None = None  # what to spend
+
+
+def advice(intervals: Sequence[Interval], known: Circumstances) -> Advice:
+    """What to try if nothing is clear, with no price above the remaining budget."""
     crowd = max(set(known.columns), key=known.columns.count, default="")
     crowded = known.columns.count(crowd) * 2 > len(known.columns)
     if crowded and len(known.values) > 1 and known.values.get(crowd, 0) >= _MANY_VALUES:
         places = f"{known.columns.count(crowd)} of the {len(known.columns)} places in the table"
-        return (
+        text = (
             f"Try again without the column {crowd} (exclude=[{crowd!r}]): by chance alone, its "
             f"{known.values[crowd]:,} values took {places}."
         )
+        return Advice(text, exclude=crowd)
     if known.conjuncts > 1:
-        return (
+        text = (
             f"Single conditions (conjuncts=1) are easier to tell apart than these {known.conditions:,} "
             "combinations."
         )
+        return Advice(text, conjuncts=1)
     enough = clear_rho(known.spent, intervals)
     if known.remaining is None:
-        return ""
+        return Advice()
     if enough is not None and enough <= known.remaining:
-        return (
+        text = (
             f"Spending about {rho(enough)} of the privacy budget ({rho(known.remaining)} is left) would "
             "probably make one condition clear."
         )
+        return Advice(text, rho=enough)
     too_small = "The remaining budget is probably too small to make any condition clear."
-    return f"{too_small} Try fewer columns: attributes=[…]." if len(known.values) > 2 else too_small
+    return Advice(f"{too_small} Try fewer columns: attributes=[…]." if len(known.values) > 2 else too_small)

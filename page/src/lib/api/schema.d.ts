@@ -1076,6 +1076,18 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /**
+         * AdvicePayload
+         * @description What to change if nothing is clear; at most one is given.
+         */
+        AdvicePayload: {
+            /** Exclude */
+            exclude: string | null;
+            /** Conjuncts */
+            conjuncts: number | null;
+            /** Rho */
+            rho: number | null;
+        };
         /** AllowancePayload */
         AllowancePayload: {
             /** Analyst */
@@ -1806,6 +1818,7 @@ export interface components {
             finding: components["schemas"]["FindingPayload"];
             /** Order Note */
             order_note: string;
+            advice: components["schemas"]["AdvicePayload"] | null;
             /** Caption */
             caption: string;
             question: components["schemas"]["QuestionPayload"];

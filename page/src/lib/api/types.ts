@@ -57,7 +57,12 @@ export type Quality = Schemas['QualityPayload'];
 
 export type WhyRequest = Schemas['Why'];
 export type Verdict = 'real' | 'unclear' | 'reversed';
-export type Question = Charted<Omit<Schemas['QuestionPayload'], 'verdict'>> & { verdict: Verdict };
+/** What a result was read off, and whether something sharper was measured since. */
+interface Read {
+  releases?: (number | string)[];
+  sharper?: boolean;
+}
+export type Question = Charted<Omit<Schemas['QuestionPayload'], 'verdict'>> & { verdict: Verdict } & Read;
 
 export type Family = Required<Schemas['Family']>;
 export type PrepareRequest = Schemas['Prepare'];
@@ -66,11 +71,11 @@ export type Prepared = Schemas['PreparedPayload'];
 export type Explanation = Charted<Omit<Schemas['ExplanationPayload'], 'question' | 'influence_chart'>> & {
   question: Question;
   influence_chart?: ChartSpec | null;
-};
+} & Read;
 export type ExplanationRow = Schemas['ExplanationLine'];
 export type ReportRequest = Schemas['Report'];
 export type StoryRequest = Schemas['TellStory'];
-export type Story = Charted<Schemas['StoryPayload']>;
+export type Story = Charted<Schemas['StoryPayload']> & Read;
 export type StoryBranch = Schemas['StoryBranch'];
 export type Job<Result> = Omit<Schemas['JobPayload'], 'result'> & { result: Result | null };
 

@@ -11,6 +11,8 @@ export interface Choice {
   weight: number;
 }
 
+/** The number of a measurement in the history, as everybody may write it who may see it. */
+export type Release = number | string;
 export type Compare = 'difference' | 'ratio' | 'share';
 
 export type Sort = 'given' | 'high' | 'low' | 'name';
@@ -48,6 +50,14 @@ class Comparing {
   loading = $state(false);
   /** The order on the screen, which files that leave the page follow. */
   sort = $state<Sort>('high');
+  /** Whether the groups were marked by the page, as the clearest gap; the first choice replaces them. */
+  suggested = $state(false);
+  /** Groups that a link names and this answer does not have. */
+  missing = $state.raw<string[]>([]);
+  /** The releases that may be read, as a link names them; null: the sharpest. */
+  from = $state.raw<Release[] | null>(null);
+  /** Counts the choices made by hand, each of which is a step of the browser's history. */
+  steps = $state(0);
   #request: AbortController | null = null;
 
   readonly #isShare = $derived(this.compare === 'share' && !this.totals);
@@ -94,7 +104,9 @@ class Comparing {
   }
 
   clear(): void {
-    this.chosen = [];
+    this.chosen = this.missing = [];
+    this.suggested = false;
+    this.from = null;
     this.totals = false;
     this.atLeast = 0;
     this.compare = 'difference';
@@ -108,6 +120,8 @@ class Comparing {
       const row = rows.find((candidate) => candidate.label === label);
       return row ? [{ row, weight }] : [];
     });
+    this.missing = groups.map(({ label }) => label).filter((label) => !rows.some((row) => row.label === label));
+    this.suggested = false;
     this.atLeast = atLeast;
     this.compare = compare;
     this.totals = false;
@@ -117,11 +131,26 @@ class Comparing {
     if (this.chosen.length === 1 && atLeast !== 0) this.totals = true;
   }
 
-  weightOf(row: AnswerRow): number | null {
-    return this.chosen.find((choice) => choice.row.label === row.label)?.weight ?? null;
+  /** Marks the highest and the lowest group whose intervals do not meet. */
+  suggest(): void {
+    const pair = clearestPair(this.part?.rows ?? []);
+    if (!pair || this.chosen.length) return;
+    this.chosen = [
+      { row: pair[0], weight: 1 },
+      { row: pair[1], weight: -1 },
+    ];
+    this.suggested = true;
+  }
+
+  #byHand(): void {
+    this.suggested = false;
+    this.missing = [];
+    this.steps += 1;
   }
 
   toggle(row: AnswerRow): void {
+    if (this.suggested) this.chosen = [];
+    this.#byHand();
     const rest = this.chosen.filter((choice) => choice.row.label !== row.label);
     if (rest.length < this.chosen.length) {
       this.chosen = this.totals ? rest : rest.map((choice) => ({ ...choice, weight: 1 }));
@@ -142,15 +171,18 @@ class Comparing {
   }
 
   swap(): void {
+    this.#byHand();
     this.chosen = [...this.chosen].reverse().map((choice) => ({ ...choice, weight: -choice.weight }));
   }
 
   setWeight(label: string, weight: number): void {
+    this.#byHand();
     this.chosen = this.chosen.map((choice) => (choice.row.label === label ? { ...choice, weight } : choice));
   }
 
   compareTotals(on: boolean): void {
     this.totals = on;
+    this.suggested = false;
     if (!on) {
       this.atLeast = 0;
       const [first, second] = this.chosen;
@@ -160,7 +192,7 @@ class Comparing {
     }
   }
 
-  request(chartWidth?: number): WhyRequest | null {
+  request(): WhyRequest | null {
     if (!this.answer || !this.complete) return null;
     const compare = this.totals ? 'difference' : this.compare;
     const chosen = compare === 'share' ? this.chosen.slice(0, 1) : this.chosen;
@@ -172,15 +204,15 @@ class Comparing {
       population: this.population,
       at_least: compare === 'difference' || this.atLeast ? this.atLeast : null,
       confidence: this.confidence,
-      chart_width: chartWidth,
+      ...(this.from && { from: this.from }),
     };
   }
 
   /** Free: reads only what was released. */
-  async ask(chartWidth: number): Promise<void> {
+  async ask(): Promise<void> {
     this.#request?.abort();
     const dataset = workspace.dataset;
-    const body = this.request(chartWidth);
+    const body = this.request();
     if (!dataset || !body) {
       this.question = this.problem = null;
       this.loading = false;
@@ -204,6 +236,15 @@ class Comparing {
       if (this.#request === request) this.loading = false;
     }
   }
+}
+
+/** The group that is surely highest and the one that is surely lowest; null if no two are clearly apart. */
+export function clearestPair(rows: AnswerRow[]): [AnswerRow, AnswerRow] | null {
+  const known = rows.filter(({ unknown, low, high }) => !unknown && low !== null && high !== null);
+  if (known.length < 2) return null;
+  const highest = known.reduce((best, row) => (row.low! > best.low! ? row : best));
+  const lowest = known.reduce((best, row) => (row.high! < best.high! ? row : best));
+  return highest.low! > lowest.high! ? [highest, lowest] : null;
 }
 
 function isPair(weights: number[]): boolean {

@@ -1,18 +1,19 @@
-// Step 3: which predicates explain the difference; prepared once and then free, or bought one by one.
+// Step 3: which conditions explain the difference; prepared once and then free, or bought one by one.
 import { api } from '../api';
-import { ApiError, isGone, problemFrom } from '../api/client';
+import { isGone, problemFrom } from '../api/client';
 import type { Column, ExplainRequest, Explanation, Family, Job, Prepared, Preview, Problem } from '../api/types';
 import { FIRST_K, type ExplainPlace, type Sensitivity } from '../route';
 import { ladder } from '../precision';
 import { spoken } from '../words';
 import { comparing } from './comparing.svelte';
-import { preparations } from './prepared.svelte';
 import { Work } from './work.svelte';
 import { workspace } from './workspace.svelte';
 
 export type Way = 'prepare' | 'once';
 export const FIRST_PRICES: Record<Way, number> = { prepare: 0.02, once: 0.5 };
 export const MOST_K = 50;
+const LEAST_RHO = 1e-9; // at this price, whatever is prepared is precise enough
+const EXPORT_WIDTH = 500; // pixels of a chart's plot
 
 class Explaining {
   way = $state<Way>('prepare');
@@ -141,8 +142,8 @@ class Explaining {
     this.more = false;
   }
 
-  request(rho: number | null, chartWidth?: number): ExplainRequest | null {
-    const why = comparing.request(chartWidth);
+  request(rho: number | null): ExplainRequest | null {
+    const why = comparing.request();
     if (!why) return null;
     return {
       ...why,
@@ -198,20 +199,11 @@ class Explaining {
     return identity(this.request(this.rho));
   }
 
-  get #readsPrepared(): boolean {
-    return this.way === 'prepare' && !this.more && preparations.has(this.family);
-  }
-
   /** What is prepared answers for nothing; only where it does not, a price is asked for. */
   async #cheapest(dataset: string, signal: AbortSignal): Promise<[ExplainRequest, Preview]> {
-    if (this.#readsPrepared) {
-      try {
-        return await this.#preview(dataset, null, signal);
-      } catch (error) {
-        if (!(error instanceof ApiError) || error.status !== 400) throw error;
-      }
-    }
-    return this.#preview(dataset, this.rho, signal);
+    const priced = await this.#preview(dataset, this.rho, signal);
+    const isPrepared = priced[1].levels?.some(({ rho, free }) => rho === LEAST_RHO && free);
+    return isPrepared && this.way === 'prepare' && !this.more ? this.#preview(dataset, null, signal) : priced;
   }
 
   /** More predicates than the family has are refused, so its size is asked for first where it is not known. */
@@ -222,60 +214,68 @@ class Explaining {
       this.#sizes = { ...this.#sizes, [key]: rows[0]?.predicates ?? MOST_K };
     }
     const request = this.request(rho)!;
-    const prices = rho === null ? [] : this.prices;
+    const prices = rho === null ? [] : [LEAST_RHO, ...this.prices];
     return [request, await api.previewExplain(dataset, { ...request, prices }, signal)];
   }
 
   /** Reads what is prepared or stored; refuses to send anything that would be charged. */
-  async explainForFree(chartWidth: number): Promise<void> {
+  async explainForFree(): Promise<void> {
     if (!this.free || !this.#priced) return;
-    const body = { ...this.#priced, chart_width: chartWidth };
-    if (this.table && this.#tableRequest === identity(body)) return;
-    await this.#explain(body);
+    if (this.table && this.#tableRequest === identity(this.#priced)) return;
+    await this.#explain(this.#priced);
   }
 
   /** Spends: only ever called by a button that names the price. */
-  async buy(chartWidth: number): Promise<void> {
+  async buy(): Promise<void> {
     const dataset = workspace.dataset?.name;
     const why = comparing.request();
     if (!dataset || !why || this.work.running) return;
+    comparing.from = null;
     if (this.way === 'once') {
-      await this.#explain(this.request(this.rho, chartWidth));
+      await this.#explain(this.request(this.rho));
       return;
     }
     const { answer, of } = why;
     const prepared = await this.#follow(() => api.prepare(dataset, { answer, of, rho: this.rho, family: this.family }));
-    if (!prepared) return;
-    workspace.spent((prepared as Prepared).budget);
-    this.#prepared();
-    await this.#explain(this.request(null, chartWidth));
+    if (prepared) await this.#readPrepared(prepared);
   }
 
-  #prepared(): void {
+  async #readPrepared({ budget }: Prepared): Promise<void> {
+    workspace.spent(budget);
     this.way = 'prepare';
     this.more = false;
-    preparations.add(this.family);
+    await this.#explain(this.request(null));
   }
 
   /** Follows work that was begun before the page was loaded; free, as what it costs is charged already. */
-  async resume(id: string, chartWidth: number): Promise<void> {
+  async resume(id: string): Promise<void> {
     if (this.work.running) return;
     const result = await this.#follow(() => api.job<Explanation | Prepared>(id));
     if (!result) return;
     if (result.kind === 'explanation') this.#show(result, '');
-    else {
-      workspace.spent(result.budget);
-      this.#prepared();
-      await this.#explain(this.request(null, chartWidth));
-    }
+    else await this.#readPrepared(result);
+  }
+
+  /** Something sharper was measured since: the table is read anew. Free. */
+  async reread(): Promise<void> {
+    if (this.table && this.table.mechanism === 'marginals') await this.#explain(this.request(null));
+  }
+
+  /** The table's charts, for files. Free: the table is stored. */
+  async charted(): Promise<Explanation | null> {
+    const dataset = workspace.dataset?.name;
+    const body = this.table && this.request(this.place.rho);
+    if (!dataset || !body) return null;
+    let job = await api.explain(dataset, { ...body, chart_width: EXPORT_WIDTH });
+    while (job.state === 'queued' || job.state === 'running') job = await api.job<Explanation>(job.id);
+    return job.result;
   }
 
   async #explain(body: ExplainRequest | null): Promise<void> {
     const dataset = workspace.dataset?.name;
     if (!dataset || !body) return;
     const table = await this.#follow(() => api.explain(dataset, body));
-    if (!table) return;
-    this.#show(table as Explanation, identity(body));
+    if (table) this.#show(table, identity(body));
   }
 
   #follow<R>(begin: () => Promise<Job<R>>): Promise<R | null> {
@@ -286,17 +286,13 @@ class Explaining {
   #show(table: Explanation, request: string): void {
     this.table = table;
     this.#tableRequest = request;
-    // The mechanism that reads prepared cells has prepared the answer, whoever chose it.
-    if (this.table.mechanism === 'marginals' && !preparations.has(this.family)) this.#prepared();
-    workspace.spent(this.table.budget);
+    if (table.mechanism === 'marginals') this.way = 'prepare'; // it reads what is prepared, whoever chose it
+    workspace.spent(table.budget);
     workspace.prices.explain = null;
-    workspace.report(spoken(this.table.finding));
+    workspace.report(spoken(table.finding));
   }
 }
 
-/** What is asked, whatever the size of its chart. */
-function identity(body: ExplainRequest | null): string {
-  return JSON.stringify({ ...body, chart_width: null });
-}
+const identity = (body: ExplainRequest | null): string => JSON.stringify(body);
 
 export const explaining = new Explaining();

@@ -3,10 +3,10 @@ import { api } from '../api';
 import { problemFrom } from '../api/client';
 import type { Answer } from '../api/types';
 import { comparison, format, parse, type Place } from '../route';
+import { spoken } from '../words';
 import { asking } from './asking.svelte';
 import { comparing } from './comparing.svelte';
 import { explaining } from './explaining.svelte';
-import { preparations } from './prepared.svelte';
 import { telling } from './telling.svelte';
 import { workspace } from './workspace.svelte';
 
@@ -15,6 +15,7 @@ class Journey {
   linked = $state.raw<Place | null>(null);
   loadingAnswer = $state(false);
   #loads = 0;
+  #steps = 0;
 
   async follow(hash: string): Promise<void> {
     const place = parse(hash);
@@ -39,7 +40,8 @@ class Journey {
       telling.reset();
       return;
     }
-    if (!isShown(place.answer) || comparing.confidence !== place.confidence) {
+    const isOther = !isShown(place.answer);
+    if (isOther || comparing.confidence !== place.confidence) {
       explaining.reset();
       telling.reset();
       await this.load(place.answer, place.confidence);
@@ -47,11 +49,11 @@ class Journey {
     if (!comparing.answer || !isShown(place.answer)) return;
     comparing.show(comparing.answer, place.of);
     comparing.choose(place.groups, place.atLeast, place.compare);
+    comparing.from = place.from?.map((entry) => (/^\d+$/.test(entry) ? Number(entry) : entry)) ?? null;
+    if (isOther && !place.groups.length) comparing.suggest();
     if (!comparing.complete) explaining.reset();
     telling.reset();
     if (place.explain) explaining.restore(place.explain);
-    const claimsPrepared = place.explain?.rho === null;
-    if (!comparing.complete || claimsPrepared) void preparations.learn(explaining.family, claimsPrepared);
   }
 
   /** A stored answer; free. */
@@ -85,10 +87,10 @@ class Journey {
     comparing.confidence = answer.confidence;
     comparing.show(answer);
     if (keep.length) comparing.choose(keep);
-    if (answer.free && !comparing.complete) void preparations.learn(explaining.family, false);
+    else comparing.suggest();
     history.pushState(null, '', format(this.place));
     const groups = answer.parts[0]?.rows.length ?? 0;
-    workspace.say(`Answer ${answer.id}: ${groups} groups. Choose two of them to ask why.`);
+    workspace.say(`Answer ${answer.id}: ${groups} groups. ${spoken(answer.finding)}`);
   }
 
   get place(): Place {
@@ -105,20 +107,32 @@ class Journey {
         : explaining.table || explaining.work.job
           ? explaining.place
           : (this.linked?.explain ?? null),
+      from: comparing.complete ? this.#releases : null,
       // A link has one job, which the story takes if it has one too: it would take an explanation for its own.
       story: explaining.work.job ? null : (telling.place ?? this.linked?.story ?? null),
       job: explaining.work.job?.id ?? telling.work.job?.id ?? this.linked?.job ?? null,
     };
   }
 
+  /** What is shown was read off these; where nothing is shown yet, what the link names. */
+  get #releases(): string[] | null {
+    if (comparing.from) return comparing.from.map(String);
+    const read = [explaining.table, telling.story].flatMap((result) => result?.releases ?? []);
+    return read.length ? [...new Set(read.map(String))] : null;
+  }
+
   get link(): string {
     return new URL(format(this.place), document.baseURI).href;
   }
 
-  /** Keep the address in step with what is shown, without a step of its own. */
+  /** Keeps the address in step with what is shown. Groups that somebody chose are a step that "back" undoes. */
   remember(): void {
     const hash = format(this.place);
-    if (hash !== location.hash) history.replaceState(null, '', hash);
+    const isStep = comparing.steps !== this.#steps;
+    this.#steps = comparing.steps;
+    if (hash === location.hash) return;
+    if (isStep) history.pushState(null, '', hash);
+    else history.replaceState(null, '', hash);
   }
 }
 

@@ -6,18 +6,16 @@ import { ladder } from '../precision';
 import { ALL } from '../route';
 import { comparing } from './comparing.svelte';
 import { explaining } from './explaining.svelte';
-import { preparations } from './prepared.svelte';
 import { Work } from './work.svelte';
 import { workspace } from './workspace.svelte';
 
 const USUAL_PRICE = 0.1;
 const USUAL_LEVELS = 2;
 export const MOST_LEVELS = 3;
+const EXPORT_WIDTH = 500; // pixels of a chart's plot
 const LEAST_RHO = 1e-9; // at this price, whatever is prepared is precise enough
 
 class Telling {
-  /** Whether somebody wants to see it: until then nothing is asked about it. */
-  opened = $state(false);
   levels = $state(USUAL_LEVELS);
   rho = $state(USUAL_PRICE);
   /** Whether a prepared story is wanted more precisely. */
@@ -63,8 +61,8 @@ class Telling {
     return JSON.stringify([this.request(), this.rho, this.more]);
   }
 
-  request(chartWidth?: number): StoryRequest | null {
-    const why = comparing.request(chartWidth);
+  request(): StoryRequest | null {
+    const why = comparing.request();
     if (!why) return null;
     return { ...why, levels: Math.min(this.levels, this.most), attributes: explaining.attributes, exclude: [] };
   }
@@ -72,7 +70,7 @@ class Telling {
   reset(): void {
     this.#request?.abort();
     this.work.drop();
-    this.opened = this.more = false;
+    this.more = false;
     this.preview = this.problem = this.story = null;
     this.levels = USUAL_LEVELS;
     this.rho = this.prices[1]!;
@@ -105,7 +103,7 @@ class Telling {
   }
 
   /** Spends unless it is free: only ever called by a button that names the price. */
-  async tell(chartWidth: number): Promise<void> {
+  async tell(): Promise<void> {
     const dataset = workspace.dataset?.name;
     const body = this.request();
     if (!dataset || !body || this.work.running) return;
@@ -115,31 +113,42 @@ class Telling {
       const family: Family = { ...ALL, attributes: explaining.attributes, conjuncts: body.levels!, nested: true };
       const prepared = await this.work.follow(() => api.prepare(dataset, { answer, of, rho, family }));
       if (!prepared) return;
-      this.#bought(prepared);
+      await this.#bought(prepared);
     }
-    await this.read(chartWidth);
+    await this.read();
   }
 
   /** Follows work that was begun before the page was loaded; free, as what it costs is charged already. */
-  async resume(id: string, chartWidth: number): Promise<void> {
+  async resume(id: string): Promise<void> {
     const prepared = await this.work.follow(() => api.job<Prepared>(id));
     if (!prepared) return;
-    this.#bought(prepared);
-    await this.read(chartWidth);
+    await this.#bought(prepared);
+    await this.read();
   }
 
-  #bought(prepared: Prepared): void {
+  /** A story measures single conditions, too: the table reads them, so that both say the same. */
+  async #bought(prepared: Prepared): Promise<void> {
     workspace.spent(prepared.budget);
     workspace.prices.story = null;
     this.more = false;
-    preparations.add(explaining.family); // single conditions are part of what a story is prepared with
+    comparing.from = null;
+    if (!explaining.table) return;
+    await explaining.reread();
+    workspace.tell('The story measured more precisely. The explanation above now reads the same measurement.');
+  }
+
+  /** The story's chart, for files. Free. */
+  async charted(): Promise<Story | null> {
+    const dataset = workspace.dataset?.name;
+    const body = this.request();
+    return dataset && body ? api.story(dataset, { ...body, chart_width: EXPORT_WIDTH }) : null;
   }
 
   /** What is prepared, as a story. Free. */
-  async read(chartWidth: number): Promise<void> {
+  async read(): Promise<void> {
     const dataset = workspace.dataset?.name;
     const { asked } = this;
-    const body = this.request(chartWidth);
+    const body = this.request();
     if (!dataset || !body) return;
     try {
       const story = await api.story(dataset, body);

@@ -7,6 +7,8 @@ import { workspace } from './workspace.svelte';
 export class Work {
   job = $state.raw<Pick<Job<unknown>, 'id' | 'stage' | 'stopping'> | null>(null);
   running = $state(false);
+  /** Whether somebody asked for it to be stopped; the server may take a moment. */
+  stopping = $state(false);
   /** How the last work ended, if not well; a new price does not make that undone. */
   failure = $state.raw<Problem | null>(null);
   #latest = 0;
@@ -19,13 +21,20 @@ export class Work {
   }
 
   async cancel(): Promise<void> {
-    if (this.job) await api.cancel(this.job.id);
+    if (!this.job) return;
+    this.stopping = true;
+    try {
+      await api.cancel(this.job.id);
+    } catch {
+      this.stopping = false; // it can be tried again
+    }
   }
 
   /** The result of a job; null if it failed, was stopped, or was dropped meanwhile. */
   async follow<R>(begin: () => Promise<Job<R>>): Promise<R | null> {
     const latest = (this.#latest += 1);
     this.running = true;
+    this.stopping = false;
     this.failure = null;
     try {
       let job = await begin();
