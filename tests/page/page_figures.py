@@ -33,8 +33,7 @@ PAIRS = "SELECT place, hour, COUNT(*) FROM visits GROUP BY place, hour"
 
 # The moment a person could use the example: it is there, and the page has time to answer.
 _READY = """window.ready = new Promise((resolve) => new MutationObserver((_changes, watching) => {
-  const buttons = [...document.querySelectorAll('main button')];
-  if (!buttons.some((one) => /rows by|earn more/.test(one.textContent))) return;
+  if (!document.querySelector('main [aria-label=Examples] button')) return;
   watching.disconnect();
   requestAnimationFrame(() => setTimeout(() => resolve(performance.now())));
 }).observe(document, { childList: true, subtree: true }));"""
@@ -80,7 +79,6 @@ class Fluidity:
 def loading(browser: Browser, url: str) -> Loading:
     """With an empty cache, as on the first visit ever."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
-    context.add_init_script("try { localStorage.setItem('dpxplain.tour', 'seen') } catch {}")
     try:
         page = context.new_page()
         page.add_init_script(_READY)
@@ -185,7 +183,7 @@ def line_sql(line: int) -> str:
 def groups(page: Page) -> Fluidity:
     """Of an answer with 500 groups: shown, one of them chosen, scrolled."""
     rows = page.get_by_role("list", name="Groups")
-    shown = _seconds(page, page.get_by_role("button", name="Run for"), _ROW, 1)
+    shown = _seconds(page, page.get_by_role("button", name="Run ·"), _ROW, 1)
     chosen = _seconds(page, rows.locator(".row").first, "[aria-pressed=true].row", 1)
     return Fluidity(shown, chosen, *_frames(rows, 250))
 

@@ -15,7 +15,8 @@ OVERLAPS = """(selector) => {
   boxes.forEach(({ part, box }, i) => boxes.slice(i + 1).forEach(({ part: other, box: next }) => {
     const wide = Math.min(box.right, next.right) - Math.max(box.left, next.left);
     const high = Math.min(box.bottom, next.bottom) - Math.max(box.top, next.top);
-    if (wide > 1 && high > 1 && !part.contains(other) && !other.contains(part))
+    const layered = part.closest('.strip') !== other.closest('.strip'); // what scrolls passes below it
+    if (wide > 1 && high > 1 && !layered && !part.contains(other) && !other.contains(part))
       found.push(`${name(part).slice(0, 50)} / ${name(other).slice(0, 50)}`);
   }));
   return found;
@@ -28,9 +29,8 @@ STICKING_OUT = """() => [...document.querySelectorAll('main *, header *, footer 
     if (/auto|scroll|hidden|clip/.test(getComputedStyle(around).overflowX)) return false;
   return box.right > innerWidth + 1 || box.left < -1;
 }).map((part) => part.outerHTML.slice(0, 120))"""
-# Numbers and names along the axes, of the groups and of the drawn charts.
-_AXIS_LABELS = "[...document.querySelectorAll('.ticks span, svg.marks .role-axis-label text')]"
-AXIS_LABELS = f"() => {_AXIS_LABELS}.map((label) => label.textContent)"
+# Numbers along the axes.
+_AXIS_LABELS = "[...document.querySelectorAll('.ticks span')]"
 # What is beyond the window, its list of groups, or a part around it that does not show what sticks out.
 CUT_LABELS = f"""() => {_AXIS_LABELS}.filter((label) => {{
   const box = label.getBoundingClientRect();

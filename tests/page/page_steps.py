@@ -15,7 +15,9 @@ Shoot = Callable[[Page, str], None]
 
 
 def example(page: Page) -> Locator:
-    return page.get_by_role("button", name="Why do married people earn more?")
+    """The button that asks the paper's example."""
+    cards = page.get_by_role("list", name="Examples").get_by_role("listitem")
+    return cards.filter(has_text="Why do married people earn more?").get_by_role("button")
 
 
 def cost(page: Page) -> Locator:
@@ -23,7 +25,7 @@ def cost(page: Page) -> Locator:
 
 
 def run_button(page: Page) -> Locator:
-    return page.get_by_role("group", name="Price", exact=True).locator("> button")
+    return page.get_by_role("group", name="Price", exact=True).locator("button").last
 
 
 def group(page: Page, label: str) -> Locator:
@@ -36,19 +38,27 @@ def finding(page: Page, part: str = "verdict") -> Locator:
 
 
 def headline(page: Page, part: str = "verdict") -> Locator:
-    return finding(page, part).get_by_role("heading")
+    return finding(page, part).get_by_test_id("headline")
 
 
 def notes(page: Page, part: str = "verdict") -> Locator:
     """Everything else that a result says, opened."""
-    fold = page.get_by_test_id(part).get_by_test_id("notes")
+    fold = page.get_by_test_id(part).get_by_test_id("notes").first
     if fold.get_attribute("open") is None:
         fold.locator("summary").click()
     return fold
 
 
 def table(page: Page) -> Locator:
-    return page.get_by_test_id("explanation-table")
+    return page.get_by_test_id("explanation-table").first
+
+
+def options(page: Page) -> Locator:
+    """What few people need before they ask why, opened."""
+    fold = page.get_by_test_id("options")
+    if fold.get_attribute("open") is None:
+        fold.locator("summary").click()
+    return fold
 
 
 def unfold(page: Page) -> None:
@@ -70,15 +80,17 @@ def spent(page: Page) -> float:
 
 def write_again(page: Page) -> None:
     """Open the form, which is one sentence once it was answered."""
-    change = page.get_by_role("button", name="Change it, or ask something else")
+    change = page.get_by_role("button", name="Ask something else")
     if change.is_visible():
         change.click()
 
 
 def write_sql(page: Page, sql: str) -> None:
-    """Into the editor, as a person pastes it."""
+    """Into the editor, which is loaded when somebody writes, as a person pastes it."""
     write_again(page)
-    page.locator(".cm-content").click()
+    page.get_by_role("tab", name="SQL").click()
+    page.get_by_role("textbox", name="SQL query").click()
+    expect(page.locator(".cm-content")).to_be_focused()
     page.keyboard.press("Control+a")
     page.keyboard.insert_text(sql)
     page.keyboard.press("Escape")
@@ -121,7 +133,7 @@ def set_price(page: Page, label: str, rho: float) -> None:
 def ask(page: Page, sql: str, rho: float) -> None:
     write_sql(page, sql)
     set_price(page, "Budget for this answer", rho)
-    expect(run_button(page)).to_have_text(f"Run for {rho:.2f}")
+    expect(run_button(page)).to_have_text(f"Run · {rho:.2f}")
     expect(run_button(page)).to_be_enabled()
     run_button(page).click()
     expect(page.get_by_test_id("answer")).to_be_visible()

@@ -20,6 +20,7 @@ from page_steps import (
     finding,
     group,
     headline,
+    options,
     run_button,
     spent,
     table,
@@ -46,13 +47,12 @@ def test_the_paper_example_by_mouse(fresh_adult: RunningServer, visit: Visit, sh
 
 
 def _ask(page: Page) -> None:
-    example(page).click()
-    expect(cost(page)).to_contain_text("Costs 0.1 of 5 left.")
-    expect(cost(page)).to_contain_text(re.compile(r"expected ±[\d.]+", re.IGNORECASE))
-    expect(run_button(page)).to_have_text("Run for 0.10")
+    expect(cost(page)).to_contain_text(re.compile(r"±[\d.]+ percentage points in a group of 1,000"))
+    expect(run_button(page)).to_have_text("Run · 0.10")
     assert spent(page) == 0, "nothing is spent by looking"
     expect(page.get_by_test_id("budget-words")).to_contain_text("This step 0.1")
-    run_button(page).click()
+    expect(example(page)).to_have_text("Ask · 0.10")
+    example(page).click()
     expect(finding(page, "answer")).to_contain_text("Share with high income by marital status")
     expect(page.get_by_role("list", name="Groups").get_by_role("button")).to_have_count(7)
     expect(page.get_by_test_id("budget-words")).to_contain_text("Spent 0.1")
@@ -67,26 +67,24 @@ def _compare(page: Page, shoot: Shoot) -> None:
     expect(finding(page)).to_contain_text("Not just noise")
     expect(finding(page)).to_contain_text("percentage points")
     expect(page.get_by_test_id("live")).to_contain_text(headline(page).inner_text())
-    expect(page.get_by_test_id("verdict").locator("svg.marks, canvas.marks")).to_be_visible()
     assert spent(page) == 0.1, "a verdict is free"
     finding(page, "answer").scroll_into_view_if_needed()
     shoot(page, "02-answer")
 
 
 def _explain(page: Page, shoot: Shoot) -> None:
-    prepare = page.get_by_role("radio", name=re.compile("Prepare once, ask freely"))
-    expect(prepare).to_be_checked()
-    expect(page.get_by_test_id("explain-cost")).to_contain_text(re.compile(r"\b0\.02\b.*\b4\.9\b"))
-    expect(page.get_by_test_id("explain-cost")).to_contain_text("accurate to about")
-    page.get_by_role("button", name="Prepare and explain for 0.02").click()
+    expect(page.get_by_test_id("explain-cost")).to_contain_text("Paid once")
+    expect(page.get_by_test_id("budget-words")).to_contain_text("This step 0.02")
+    expect(options(page)).to_contain_text("accurate to about")
+    page.get_by_role("button", name="Explain · 0.02").click()
     expect(table(page).locator("tbody tr")).to_have_count(5)
-    expect(table(page)).to_contain_text("Gap without them")
     expect(table(page).locator("tbody tr").first).to_contain_text("shrinks by")
     expect(table(page)).not_to_contain_text("Rank of ")
     page.get_by_role("switch", name="Influence and rank").check()
+    expect(table(page)).to_contain_text("Gap without them")
     expect(table(page)).to_contain_text("Rank of ")
     page.get_by_role("switch", name="Influence and rank").uncheck()
-    expect(page.get_by_test_id("explanation").locator("svg.marks, canvas.marks")).to_be_visible()
+    expect(page.get_by_test_id("explanation").locator(".bar").first).to_be_visible()
     expect(page.get_by_test_id("live-progress")).to_contain_text(headline(page, "explanation").inner_text())
     assert spent(page) == 0.12
     page.get_by_test_id("explanation").get_by_role("heading").first.scroll_into_view_if_needed()
@@ -97,9 +95,9 @@ def _another_why_is_free(page: Page) -> None:
     group(page, "Never-married").click()
     group(page, "Divorced").click()
     expect(headline(page)).to_contain_text("Divorced")
-    expect(page.get_by_test_id("explain")).to_contain_text("every explanation of this answer is free")
+    expect(page.get_by_test_id("prepared")).to_contain_text("every why on this answer is free")
     # The explanation of the former pair stays until that of the new one is there.
-    expect(page.get_by_test_id("explanation")).to_contain_text("above Divorced")
+    expect(page.get_by_test_id("explanation")).to_have_attribute("aria-busy", "false")
     expect(table(page).locator("tbody tr")).to_have_count(5)
     assert spent(page) == 0.12
 
@@ -107,14 +105,14 @@ def _another_why_is_free(page: Page) -> None:
 def _drill_down(page: Page) -> None:
     unfold(page)
     first = table(page).locator("tbody tr").first
-    condition = first.locator(".predicate")
+    condition = first.get_by_role("rowheader")
     expect(condition).to_have_text(re.compile(r"\w"))
     column = (condition.text_content() or "").split()[0]
     first.get_by_role("button", name="Look inside").click()
     editor = page.get_by_role("textbox", name="SQL query")
     expect(editor).to_contain_text("WHERE")
     expect(editor).to_contain_text(re.compile(re.escape(column), re.IGNORECASE))
-    expect(run_button(page)).to_have_text("Run for 0.10")
+    expect(run_button(page)).to_have_text("Run · 0.10")
     expect(page.locator("#ask-title")).to_be_in_viewport()
     assert spent(page) == 0.12, "it has a price, and waits for the button"
     run_button(page).click()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from page_servers import GENEROUS
-from page_steps import Shoot, Visit, ask, choose, cost, finding, run_button, set_price, sign_in
+from page_steps import Shoot, Visit, ask, choose, finding, run_button, set_price, sign_in
 from playwright.sync_api import expect
 
 from dpxplain.ledger.ledger import open_ledger
@@ -39,6 +39,6 @@ def test_a_ledger_that_is_away_is_told_as_an_outage_and_the_page_goes_on_by_itse
     shoot(page, "18-outage")
     database.start()
     expect(banner).to_be_hidden()
-    expect(cost(page)).to_contain_text("Costs 0.3 of")
+    expect(run_button(page)).to_have_text("Run · 0.30")
     choose(page, ("North", "South"))
     expect(finding(page)).to_contain_text("Why is North above South?")

@@ -98,7 +98,7 @@ def test_declared_names_are_shown_as_text_everywhere(
     expect(group(page, "<img")).to_contain_text(EVIL)
     choose(page, ("<img", "<.script>"))
     expect(finding(page)).to_contain_text(f"Why is {EVIL} above {WORSE}")
-    page.get_by_role("button", name="Prepare and explain for 0.02").click()
+    page.get_by_role("button", name="Explain · 0.02").click()
     expect(table(page)).to_contain_text(EVIL)
     report = download(page, page.get_by_test_id("explanation"), "Report as HTML").read_text(encoding="utf-8")
     assert EVIL not in report

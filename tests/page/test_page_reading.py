@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from page_axe import assert_accessible
+from page_looks import OPEN_ALL
 from page_servers import PAIR, asked, explained_place, owner
-from page_steps import Visit, choose, download, example, finding, group, notes, run_button, spent, table
+from page_steps import Visit, choose, download, example, finding, group, notes, options, spent, table
 from playwright.sync_api import expect
 
 from server_fixture import RunningServer
@@ -15,9 +16,10 @@ from server_fixture import RunningServer
 def test_a_ratio_and_the_population_are_asked_on_the_page(fresh_adult: RunningServer, visit: Visit) -> None:
     page = visit(fresh_adult)
     example(page).click()
-    run_button(page).click()
+    expect(finding(page, "answer")).to_be_visible()
     choose(page)
-    expect(finding(page)).to_contain_text("difference")
+    expect(finding(page)).to_contain_text("higher")
+    options(page)
     page.get_by_test_id("compare").select_option("ratio")
     expect(finding(page)).to_contain_text(re.compile("^Why .*ratio"))
     expect(finding(page)).to_contain_text(re.compile(r"\b9\.\d+"))
@@ -35,6 +37,7 @@ def test_the_groups_show_which_reading_their_intervals_have(adult: RunningServer
     row = group(page, PAIR[0])
     expect(notes(page, "answer")).not_to_contain_text("complete census")
     here = row.inner_text()
+    page.get_by_text("View", exact=True).click()
     page.get_by_label("Intervals").select_option("In general")
     expect(notes(page, "answer")).to_contain_text("complete census")
     expect(row).not_to_have_text(here, use_inner_text=True)
@@ -48,9 +51,10 @@ def test_each_term_is_explained_where_it_stands(adult: RunningServer, visit: Vis
     page = visit(adult, explained_place(adult))
     expect(table(page)).to_be_visible()
     page.get_by_role("switch", name="Influence and rank").check()
+    page.evaluate(OPEN_ALL)
     terms = page.locator("[data-term]:visible")
     found = set(terms.evaluate_all("(all) => all.map((one) => one.dataset.term)"))
-    assert found >= {"confidence", "reading", "verdict", "prepared", "condition", "influence"}
+    assert found >= {"confidence", "reading", "verdict", "prepared", "story", "influence"}
     for name in sorted(found):
         button = page.locator(f"[data-term={name}]:visible").first
         button.focus()

@@ -10,7 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from page_servers import GENEROUS, PLACE, asked, done, owner
+from page_servers import GENEROUS, PLACE, asked, done, explained_place, owner
 from page_steps import (
     Visit,
     ask,
@@ -22,6 +22,7 @@ from page_steps import (
     headline,
     held,
     held_in_page,
+    options,
     run_button,
     set_price,
     sign_in,
@@ -92,30 +93,27 @@ def test_what_was_bought_is_in_view(
     expect(bar).to_be_in_viewport(ratio=1)
     group(page, "South").click()
     expect(finding(page)).to_be_visible()
-    if size[0] >= TWO_COLUMNS:
-        left, right = page.get_by_test_id("answer"), page.get_by_test_id("verdict")
-        assert left.evaluate(RIGHT_END) < right.evaluate("(part) => part.getBoundingClientRect().left")
-    else:
+    if bar.is_visible():
         expect(bar).to_contain_text(headline(page).inner_text())
-        expect(bar).to_be_in_viewport(ratio=1)
         bar.get_by_role("button", name="Why?").click()
-        expect(page.locator("#explain-title")).to_be_in_viewport(ratio=1)
-        expect(bar).to_be_hidden()
-    page.get_by_role("button", name="Prepare and explain for 0.02").click()
-    expect(page.get_by_test_id("explanation").locator("svg.marks")).to_be_attached()
+    expect(page.locator("#verdict-title")).to_be_in_viewport(ratio=1)
+    page.get_by_role("button", name="Explain · 0.02").click()
     expect(page.locator("#explanation-title")).to_be_in_viewport(ratio=1)
     expect(page.locator("#explanation-title")).to_be_focused()
     expect(bar).to_be_hidden()
+    if size[0] >= TWO_COLUMNS:
+        left, right = page.get_by_test_id("explanation"), page.get_by_test_id("groups")
+        assert left.evaluate(RIGHT_END) < right.evaluate("(part) => part.getBoundingClientRect().left")
     group(page, "South").click()
     expect(bar).to_contain_text("Choose another group")
 
 
 def test_an_answer_higher_than_the_window_stays_beside_its_why(adult: RunningServer, visit: Visit) -> None:
-    place = PLACE.format(answer=asked(owner(adult)))
+    place = explained_place(adult)
     page = visit(adult, place, viewport={"width": TWO_COLUMNS, "height": 600})
-    expect(finding(page)).to_be_visible()
-    answer = page.get_by_test_id("answer")
-    heading = answer.get_by_role("heading").first
+    expect(table(page)).to_be_visible()
+    answer = page.get_by_test_id("groups")
+    heading = page.locator("#verdict-title")
     for _ in range(100):  # the page may still grow
         page.keyboard.press("End")
         if page.evaluate("scrollY + innerHeight >= document.documentElement.scrollHeight - 1"):
@@ -135,9 +133,9 @@ def test_a_click_just_after_an_edit_buys_what_the_button_said(
     page = signed_in(visit, server)
     ask(page, SQL, 0.1)
     choose(page, PEOPLE)
-    buy = page.get_by_role("button", name="Prepare and explain for 0.02")
+    buy = page.get_by_role("button", name="Explain · 0.02")
     expect(buy).to_be_enabled()
-    page.get_by_role("spinbutton", name="How many").fill("2")
+    options(page).get_by_role("spinbutton", name="How many").fill("2")
     with held(page, "**/explain/preview"):
         buy.click()  # the field loses the focus, and its price is on the way
         expect(page.get_by_test_id("explanation")).to_be_hidden()
@@ -149,7 +147,7 @@ def test_a_price_that_comes_while_its_button_is_pressed_does_not_move_it(
     adult: RunningServer, visit: Visit
 ) -> None:
     page = visit(adult)
-    expect(cost(page)).to_contain_text("Expected")
+    expect(cost(page)).to_contain_text("in a group of")
     finished = page.expect_event("requestfinished", lambda request: request.url.endswith("adult/preview"))
     with finished, held_in_page(page, "adult/preview"):
         write_sql(page, FILTERED)
@@ -172,12 +170,11 @@ def test_the_focus_goes_to_what_was_bought_before_anything_else_is_asked(
     page = signed_in(visit, people(tmp_path, servers))
     ask(page, SQL, 0.1)
     choose(page, PEOPLE)
-    priced = page.get_by_test_id("explain-cost")
-    expect(priced).to_contain_text("conditions")
-    expect(priced.locator(".stale")).to_have_count(0)
+    expect(options(page)).to_contain_text("Compares")
+    expect(options(page).locator(".stale")).to_have_count(0)
     explanation = page.get_by_test_id("explanation")
     with page.expect_response("**/explain/preview"), held_in_page(page, "explain/preview"):
-        page.get_by_role("button", name="Prepare and explain for 0.02").click()
+        page.get_by_role("button", name="Explain · 0.02").click()
         expect(page.locator("#explanation-title")).to_be_focused()
         explanation.get_by_role("button", name="Export").click()
     page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
@@ -189,8 +186,8 @@ def test_more_than_can_be_shown_is_said(tmp_path: Path, servers: ExitStack, visi
     page = signed_in(visit, server)
     ask(page, SQL, 0.1)
     choose(page, PEOPLE)
-    expect(page.get_by_role("button", name="Prepare and explain for 0.02")).to_be_enabled()
-    field = page.get_by_role("spinbutton", name="How many")
+    expect(page.get_by_role("button", name="Explain · 0.02")).to_be_enabled()
+    field = options(page).get_by_role("spinbutton", name="How many")
     field.fill("300")
     field.blur()
     expect(page.get_by_test_id("k-hint")).to_contain_text("so not 300")
@@ -206,13 +203,13 @@ def test_a_stop_is_warned_of_counted_and_forgiven(tmp_path: Path, servers: ExitS
     for number in range(1, 4):
         set_price(page, "Budget to prepare this answer, once", 0.02 + number / 100)
         engine = slow_down(server)
-        page.get_by_role("button", name=f"Prepare and explain for 0.0{2 + number}").click()
+        page.get_by_role("button", name=f"Explain · 0.0{2 + number}").click()
         assert engine.entered.acquire(timeout=60)
         expect(page.get_by_test_id("stopping")).to_contain_text(
             f"counts as a failure. This would be number {number} of 3"
         )
         page.get_by_role("button", name="Stop").click()
-        expect(page.get_by_test_id("explain").get_by_role("alert")).to_contain_text("charge stays")
+        expect(page.get_by_test_id("verdict").get_by_role("alert")).to_contain_text("charge stays")
         engine.go.set()
     expect(page.get_by_test_id("failures").first).to_contain_text("3 of 3")
     page.get_by_role("button", name="History").click()
@@ -237,7 +234,7 @@ def test_a_reload_finds_the_job_again(tmp_path: Path, servers: ExitStack, visit:
     ask(page, SQL, 0.1)
     choose(page, PEOPLE)
     engine = slow_down(server)
-    page.get_by_role("button", name="Prepare and explain for 0.02").click()
+    page.get_by_role("button", name="Explain · 0.02").click()
     assert engine.entered.acquire(timeout=60)
     expect(page.get_by_role("button", name="Stop")).to_be_visible()
     expect(page).to_have_url(re.compile("job="))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def test_what_is_typed_while_a_linked_answer_loads_is_kept(adult: RunningServer,
     with held(page, "**/answers/*"):
         page.goto(adult.url + address)
         page.reload()
-        page.get_by_role("button", name="Change it, or ask something else").click()
+        page.get_by_role("button", name="Ask something else").click()
         write_sql(page, OTHER)
     expect(finding(page, "answer")).to_be_visible()
     expect(page.locator(".cm-content")).to_contain_text("SELECT sex")
@@ -49,10 +50,10 @@ def test_an_old_price_is_not_told_beside_a_new_one(adult: RunningServer, visit: 
     expect(cost(page)).to_contain_text("Free")
     with held(page, "**/preview"):
         set_price(page, "Budget for this answer", 0.3)
-        expect(run_button(page)).to_have_text("Run for 0.30")
-        told = cost(page).locator(".sentence:not(.stale)")
+        expect(run_button(page)).to_have_text("Run · 0.30")
+        told = cost(page).get_by_test_id("margin").and_(cost(page).locator(":not(.stale)"))
         expect(told.filter(has_text="Free")).to_have_count(0)
-    expect(cost(page)).to_contain_text("Costs 0.3 of")
+    expect(cost(page)).to_contain_text("in a group of")
 
 
 def test_the_form_waits_until_typed_sql_is_read(adult: RunningServer, visit: Visit) -> None:
@@ -62,11 +63,15 @@ def test_the_form_waits_until_typed_sql_is_read(adult: RunningServer, visit: Vis
     expect(grouping).to_be_enabled()
     with held_in_page(page, "/preview"):
         write_sql(page, OTHER)
+        page.get_by_role("tab", name="Form").click()
         expect(grouping).to_be_disabled()
     expect(grouping).to_be_enabled()
     expect(grouping).to_have_value("sex")
     grouping.select_option("race")
-    expect(page.locator(".cm-content")).to_contain_text("SELECT race, COUNT(*)")
+    page.get_by_role("tab", name="SQL").click()
+    expect(page.get_by_role("textbox", name="SQL query")).to_have_value(
+        re.compile(r"^SELECT race, COUNT\(\*\)")
+    )
 
 
 def test_few_predicates_are_not_refused_for_being_few(
@@ -80,8 +85,8 @@ def test_few_predicates_are_not_refused_for_being_few(
     sign_in(page, server.token("alice"))
     ask(page, SQL, 0.1)
     choose(page, ("North", "South"))
-    expect(page.get_by_role("button", name="Prepare and explain for 0.02")).to_be_enabled()
-    assert page.get_by_test_id("explain").get_by_role("alert").count() == 0
+    expect(page.get_by_role("button", name="Explain · 0.02")).to_be_enabled()
+    assert page.get_by_test_id("verdict").get_by_role("alert").count() == 0
 
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True}

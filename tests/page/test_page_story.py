@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from page_axe import assert_accessible
 from page_servers import GENEROUS, PLACE, adult_config, asked, done, owner
-from page_steps import Shoot, Visit, ask, choose, download, finding, group, headline, sign_in, spent
+from page_steps import Shoot, Visit, ask, choose, download, finding, group, headline, sign_in, spent, table
 from playwright.sync_api import Browser, Locator, Page, expect
 from slow_engine import slow_down
 
@@ -54,27 +54,31 @@ def test_a_story_is_priced_as_a_whole_and_then_free_for_all_groups(
     page = visit(server, PLACE.format(answer=asked(owner(server))))
     expect(finding(page)).to_be_visible()
     before = spent(page)
-    panel(page).get_by_role("button", name="What would a story cost?").click()
+    page.get_by_role("button", name="Explain · 0.02").click()
+    expect(table(page)).to_be_visible()
+    before = spent(page)
+    buy = panel(page).get_by_role("button", name="Tell it · 0.10")
+    expect(buy).to_be_enabled()
+    panel(page).get_by_text("Options").click()
     expect(page.get_by_test_id("story-cost")).to_contain_text("Up to 2 steps")
-    buy = panel(page).get_by_role("button", name="Tell it for 0.10")
-    margins = panel(page).get_by_test_id("margin")
-    expect(margins.first).to_have_text(re.compile(r"^±[\d.]+ pp on the gap in groups of 1,000$"))
-    reaches = [float(re.sub(r"[^\d.]", "", text.split(" on")[0])) for text in margins.all_inner_texts()]
-    assert reaches == sorted(reaches, reverse=True)
     panel(page).get_by_label("Steps at most").select_option("1")
-    expect(page.get_by_test_id("story-cost")).to_contain_text("Up to 1 step")
+    expect(
+        panel(page).get_by_role("button", name="Tell it · free")
+    ).to_be_enabled()  # it is in the explanation
+    panel(page).get_by_label("Steps at most").select_option("2")
+    expect(buy).to_be_enabled()
     assert spent(page) == before, "looking at prices spends nothing"
     buy.click()
     expect(headline(page, "story")).to_be_focused()
     assert spent(page) == pytest.approx(before + 0.1)
-    expect(page).to_have_url(re.compile(r"story=1"))
+    expect(page).to_have_url(re.compile(r"story=2"))
     # Other groups of the same answer: their story follows, and nothing is paid again.
     first = words(page).inner_text()
     group(page, "Divorced").click()
     expect(words(page)).not_to_have_text(first, use_inner_text=True)
     assert spent(page) == pytest.approx(before + 0.1)
     # What a story is prepared with explains by single conditions, too.
-    expect(page.get_by_test_id("explanation-table")).to_be_visible()
+    expect(table(page)).to_be_visible()
 
 
 @pytest.mark.slow
@@ -84,8 +88,8 @@ def test_a_reload_finds_the_job_of_a_story_again(tmp_path: Path, servers: ExitSt
     sign_in(page, server.token("alice"))
     ask(page, SQL, 0.1)
     choose(page, ("North", "South"))
-    panel(page).get_by_role("button", name="What would a story cost?").click()
-    buy = panel(page).get_by_role("button", name="Tell it for 0.10")
+    page.get_by_role("button", name="Explain · 0.02").click()
+    buy = panel(page).get_by_role("button", name="Tell it · 0.10")
     expect(buy).to_be_enabled()
     engine = slow_down(server)
     buy.click()
@@ -97,7 +101,7 @@ def test_a_reload_finds_the_job_of_a_story_again(tmp_path: Path, servers: ExitSt
     engine.go.set()
     expect(words(page)).to_be_visible()
     expect(page).not_to_have_url(re.compile("job="))
-    assert spent(page) == pytest.approx(0.2)
+    assert spent(page) == pytest.approx(0.22)
 
 
 def test_a_link_to_a_story_opens_at_it_and_it_reads_as_a_tree(
@@ -109,7 +113,7 @@ def test_a_link_to_a_story_opens_at_it_and_it_reads_as_a_tree(
     expect(rows.nth(1)).to_contain_text("all rows")
     expect(rows.nth(2).get_by_role("rowheader")).to_contain_text("Step 1: ")
     expect(rows.last.get_by_role("rowheader")).to_contain_text("without")
-    expect(panel(page).locator("figure svg")).to_be_visible()
+    expect(panel(page).locator(".bar").first).to_be_visible()
     expect(headline(page, "story")).to_be_in_viewport()
     assert_accessible(page)
     shoot(page, "19-story")
@@ -133,14 +137,14 @@ def test_a_story_leaves_the_page_whole(told: tuple[RunningServer, str], visit: V
 
 def test_a_story_is_told_by_keyboard_alone(told: tuple[RunningServer, str], visit: Visit) -> None:
     server, place = told
-    page = visit(server, place.removesuffix("&story=2"))
-    opener = panel(page).get_by_role("button", name="What would a story cost?")
-    opener.focus()
-    page.keyboard.press("Enter")
-    free = panel(page).get_by_role("button", name="Tell it for free")
+    page = visit(server, place.replace("&story=2", "&explain=5"))
+    free = panel(page).get_by_role("button", name="Tell it · free")
     expect(free).to_be_enabled()
-    panel(page).get_by_label("Steps at most").focus()
-    page.keyboard.press("Tab")
+    page.get_by_role("switch", name="Influence and rank").focus()
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent.includes('Tell it')"):
+            break
     expect(free).to_be_focused()
     page.keyboard.press("Enter")
     expect(words(page)).to_be_visible()
@@ -151,7 +155,7 @@ def test_a_story_is_told_by_keyboard_alone(told: tuple[RunningServer, str], visi
 def test_a_story_fits_a_phone(told: tuple[RunningServer, str], visit: Visit, scheme: str) -> None:
     server, place = told
     page = visit(server, place, color_scheme=scheme, **PHONE)
-    expect(panel(page).locator("figure svg")).to_be_visible()
+    expect(panel(page).locator(".bar").first).to_be_visible()
     wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert wide <= 0, "nothing is wider than the screen"
     assert_accessible(page)

@@ -38,6 +38,11 @@ class Asking {
     (this.problem !== null && this.#refused === this.wanted) || (this.current && this.preview?.affordable === false),
   );
 
+  /** Whether nothing else is being written than what the answer below was asked by. */
+  isFolded(answer: Answer): boolean {
+    return !this.opened && this.sql === answer.sql;
+  }
+
   /** Rough, good and sharp. */
   get prices(): number[] {
     return ladder(FIRST_PRICE, workspace.budget?.rho.limit ?? 0);

@@ -151,6 +151,11 @@ class Comparing {
   toggle(row: AnswerRow): void {
     if (this.suggested) this.chosen = [];
     this.#byHand();
+    this.#put(row);
+    if (!this.complete) this.question = null; // the same pair, chosen again, is told again
+  }
+
+  #put(row: AnswerRow): void {
     const rest = this.chosen.filter((choice) => choice.row.label !== row.label);
     if (rest.length < this.chosen.length) {
       this.chosen = this.totals ? rest : rest.map((choice) => ({ ...choice, weight: 1 }));

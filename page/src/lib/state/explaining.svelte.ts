@@ -201,9 +201,9 @@ class Explaining {
 
   /** What is prepared answers for nothing; only where it does not, a price is asked for. */
   async #cheapest(dataset: string, signal: AbortSignal): Promise<[ExplainRequest, Preview]> {
-    const priced = await this.#preview(dataset, this.rho, signal);
-    const isPrepared = priced[1].levels?.some(({ rho, free }) => rho === LEAST_RHO && free);
-    return isPrepared && this.way === 'prepare' && !this.more ? this.#preview(dataset, null, signal) : priced;
+    const [request, { levels: [least, ...levels] = [], ...preview }] = await this.#preview(dataset, this.rho, signal);
+    if (least?.free && this.way === 'prepare' && !this.more) return this.#preview(dataset, null, signal);
+    return [request, { ...preview, levels }];
   }
 
   /** More predicates than the family has are refused, so its size is asked for first where it is not known. */
