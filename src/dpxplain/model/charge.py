@@ -431,6 +431,10 @@ class Entry:
         """Its number and its owner, the same for every reader."""
         return self.id if isinstance(self.id, str) else written_id(self.id, self.analyst)
 
+    def is_named(self, id: EntryId) -> bool:
+        """Whether `id` is its number as its reader knows it, or its number and owner."""
+        return read_id(id) in (read_id(self.id), read_id(self.identity))
+
     @property
     def address(self) -> EntryId:
         """Its number as text for links, valid for everybody who may see it."""

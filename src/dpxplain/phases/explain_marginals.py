@@ -382,6 +382,7 @@ class StoryPlan:
     families: tuple[PredicateFamily, ...]
     preparation: Preparation | None
     stored: tuple[StoredPreparation, ...] | None
+    sharper: bool = False  # whether a more precise or deeper preparation was left out
 
     @property
     def margins(self) -> tuple[float, float]:
@@ -568,19 +569,31 @@ def _prepared_story(
     """The plan of as many levels as are prepared."""
     families: list[PredicateFamily] = []
     stored: list[StoredPreparation] = []
+    sharper = False
     for number in levels:
         try:
             level = family(number)
         except ExplanationError:  # more conjunctions than are handled, so nobody prepared them
             break
+        sharper = sharper or preparations.leaves_out_sharper(level)
         if (prepared := preparations.find(level)) is None:
             break
         families.append(level)
         stored.append(prepared)
     if not stored or (needs_all and len(stored) < max(levels)):
+        if preparations.named is not None:
+            raise not_covered()
         raise ExplanationError(
             "This story is not prepared, so you must give a price.",
             remedy="Pay once with story(rho=0.1), or prepare the answer with nested conjunctions "
             '("conjuncts": 2, "nested": true). Then its stories and explanations are free.',
         )
-    return StoryPlan(terms, tuple(families), None, tuple(stored))
+    return StoryPlan(terms, tuple(families), None, tuple(stored), sharper)
+
+
+def not_covered() -> ExplanationError:
+    """The error for conditions that none of the named preparations has."""
+    return ExplanationError(
+        "The measurements named do not cover these conditions.",
+        remedy="Name others, or none to read the sharpest that is stored.",
+    )

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from dpxplain.errors import DPXPlainError, ExplanationError
 from dpxplain.explanation.custom import CustomInfluence
 from dpxplain.explanation.family import PredicateFamily
-from dpxplain.model.charge import Request, Spend, rho_of_units, spend_units
+from dpxplain.model.charge import EntryId, Request, Spend, rho_of_units, spend_units
 from dpxplain.model.contrast import Verdict
 from dpxplain.model.display import Charted, Displayed, Finding, Record, Tabular, check_report_name, renderer
 from dpxplain.model.hardening import Frozen
@@ -30,7 +30,6 @@ from dpxplain.phases.explain_marginals import (
     plan_marginals,
 )
 from dpxplain.phases.plan import ExplanationOptions, ExplanationPlan
-from dpxplain.phases.prepare import Preparations
 from dpxplain.privacy.intervals import Interval
 from dpxplain.privacy.marginals.inference import Gap
 from dpxplain.results.base import Planned, ReleasedRows, Row, Truth, ends_record, require_curator
@@ -162,6 +161,18 @@ class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, Explanation
         self.by_influence = all(row.share_removed is None for row in rows)
         self.rows = tuple(sorted(rows, key=_paper_order if self.by_influence else _by_share))
         self.freeze()
+
+    @property
+    def releases(self) -> tuple[EntryId, ...]:
+        """What it was read off besides the answer: its own entry, and that of a sharper verdict."""
+        return tuple(dict.fromkeys((*self.question.releases, self.entry.address)))
+
+    @property
+    def sharper(self) -> bool:
+        """Whether `read_from` leaves out a more precise preparation."""
+        if self.mechanism != "marginals":
+            return self.question.sharper
+        return self.question.preparations.leaves_out_sharper(self.plan.family)
 
     @property
     def mechanism(self) -> str:
@@ -405,7 +416,7 @@ class PlannedExplanation(Frozen):
     def _sharpened(self, released: Released[ExplanationRelease]) -> AskedQuestion:
         """The question with the gap from the table, so that both show the same gap."""
         better = self.plan.gap(released.value, self.question.confidence, self.question.method)
-        return self.question.sharpened_by(better, released.entry.id)
+        return self.question.sharpened_by(better, released.entry)
 
 
 # -- Custom influence --------------------------------------------------------------------------------------
@@ -533,6 +544,17 @@ class Story(Frozen, Charted, Tabular):
         self.freeze()
 
     @property
+    def releases(self) -> tuple[EntryId, ...]:
+        """What it was read off besides the answer: its preparations, and that of a sharper verdict."""
+        addresses = (entry.address for entry in self.entries)
+        return tuple(dict.fromkeys((*self.question.releases, *addresses)))
+
+    @property
+    def sharper(self) -> bool:
+        """Whether `read_from` leaves out a more precise preparation, or one with more levels."""
+        return self.plan.sharper
+
+    @property
     def rho(self) -> float:
         """The total ρ of the preparations that the story uses."""
         return rho_of_units(sum(spend_units(entry.rho) for entry in self.entries))
@@ -617,7 +639,7 @@ class Story(Frozen, Charted, Tabular):
     def _single_conditions(self) -> Explanation:
         """The explanation by single conditions, which the story's preparation includes."""
         terms = self.plan.terms
-        stored = Preparations(terms.query, self._dataset).find(terms.family)
+        stored = self.question.preparations.find(terms.family)
         plan = plan_marginals(replace(terms, k=min(5, terms.family.size), rho=_ANY_RHO), stored)
         if plan.stored is None:  # nothing is charged for a report
             raise ExplanationError(

@@ -28,6 +28,7 @@ from dpxplain.errors import (
     LedgerBehind,
     LedgerUnavailable,
     SchemaError,
+    UnknownMeasurement,
 )
 from dpxplain.server.records import FailureCount, Position, SchemaProblem
 
@@ -332,6 +333,8 @@ def _http_status(error: DPXPlainError) -> int | None:
         return 409
     if isinstance(error, CuratorOnly):
         return 403
+    if isinstance(error, UnknownMeasurement):
+        return 404
     return 400 if isinstance(error, BadRequest) else None
 
 

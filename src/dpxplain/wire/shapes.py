@@ -245,6 +245,8 @@ class QuestionPayload(EstimateTexts):
     finding: Finding
     note: str
     sharpened: str  # the number before a preparation made it more precise; empty where none did
+    releases: list[EntryId]  # what it was read off besides the answer; the same as `from` reads it again
+    sharper: bool  # whether `from` left out something more precise
     shaped_by: list[str]
     prepared: bool
     attributes: list[str]  # which may explain it
@@ -297,6 +299,8 @@ class ExplanationPayload(TypedDict):
     title: str  # the question with the filter of its answer
     finding: Finding
     order_note: str  # what it would take to make the order clear; empty if it is clear or not affordable
+    releases: list[EntryId]  # what it was read off besides the answer; the same as `from` reads it again
+    sharper: bool  # whether `from` left out something more precise
     caption: str  # data, cost, date and confidence
     question: QuestionPayload
     mechanism: str

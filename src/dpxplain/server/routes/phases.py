@@ -704,7 +704,7 @@ async def _start_job(
 
     # In ρ, because the same ε could be another ρ after the declared δ changes.
     priced = body.model_copy(update={"rho": _asked_rho(body, planned)})
-    request = priced.model_dump(mode="json", exclude={"epsilon"})
+    request = priced.model_dump(mode="json", by_alias=True, exclude={"epsilon"})
     id = await run_sync(jobs.start, access.name, access.caller.name, kind.name, request, work)
     if wait:
         await jobs.wait(id, wait)
