@@ -1690,6 +1690,11 @@ export interface components {
              * @default false
              */
             population?: boolean;
+            /**
+             * From
+             * @description The numbers of the stored releases to read besides the answer, as `releases` of an earlier response lists them. null reads the sharpest.
+             */
+            from?: (number | string)[] | null;
             /** Chart Width */
             chart_width?: number | null;
             /** Rho */
@@ -1806,6 +1811,10 @@ export interface components {
             finding: components["schemas"]["FindingPayload"];
             /** Order Note */
             order_note: string;
+            /** Releases */
+            releases: (number | string)[];
+            /** Sharper */
+            sharper: boolean;
             /** Caption */
             caption: string;
             question: components["schemas"]["QuestionPayload"];
@@ -2374,6 +2383,11 @@ export interface components {
              * @default false
              */
             population?: boolean;
+            /**
+             * From
+             * @description The numbers of the stored releases to read besides the answer, as `releases` of an earlier response lists them. null reads the sharpest.
+             */
+            from?: (number | string)[] | null;
             /** Chart Width */
             chart_width?: number | null;
             /** Rho */
@@ -2569,6 +2583,11 @@ export interface components {
              * @default false
              */
             population?: boolean;
+            /**
+             * From
+             * @description The numbers of the stored releases to read besides the answer, as `releases` of an earlier response lists them. null reads the sharpest.
+             */
+            from?: (number | string)[] | null;
             /** Chart Width */
             chart_width?: number | null;
             /** Levels */
@@ -2780,6 +2799,10 @@ export interface components {
             note: string;
             /** Sharpened */
             sharpened: string;
+            /** Releases */
+            releases: (number | string)[];
+            /** Sharper */
+            sharper: boolean;
             /** Shaped By */
             shaped_by: string[];
             /** Prepared */
@@ -2887,6 +2910,11 @@ export interface components {
              * @default false
              */
             population?: boolean;
+            /**
+             * From
+             * @description The numbers of the stored releases to read besides the answer, as `releases` of an earlier response lists them. null reads the sharpest.
+             */
+            from?: (number | string)[] | null;
             /** Chart Width */
             chart_width?: number | null;
             /** Rho */
@@ -3161,6 +3189,10 @@ export interface components {
             id: number | string;
             /** Preparations */
             preparations: components["schemas"]["StoryPreparation"][];
+            /** Releases */
+            releases: (number | string)[];
+            /** Sharper */
+            sharper: boolean;
             /** Title */
             title: string;
             /** Caption */
@@ -3275,6 +3307,11 @@ export interface components {
              * @default false
              */
             population?: boolean;
+            /**
+             * From
+             * @description The numbers of the stored releases to read besides the answer, as `releases` of an earlier response lists them. null reads the sharpest.
+             */
+            from?: (number | string)[] | null;
             /** Chart Width */
             chart_width?: number | null;
             /** Levels */
@@ -3493,6 +3530,11 @@ export interface components {
              * @default false
              */
             population?: boolean;
+            /**
+             * From
+             * @description The numbers of the stored releases to read besides the answer, as `releases` of an earlier response lists them. null reads the sharpest.
+             */
+            from?: (number | string)[] | null;
             /** Chart Width */
             chart_width?: number | null;
         };
@@ -3548,6 +3590,11 @@ export interface components {
              * @default false
              */
             population?: boolean;
+            /**
+             * From
+             * @description The numbers of the stored releases to read besides the answer, as `releases` of an earlier response lists them. null reads the sharpest.
+             */
+            from?: (number | string)[] | null;
             /** Chart Width */
             chart_width?: number | null;
             /**
