@@ -329,6 +329,7 @@ def plan_marginals(terms: ExplanationTerms, stored: StoredPreparation | None) ->
 
 MOST_LEVELS = 3
 USUAL_LEVELS = 2
+TABLE_ROWS = 5  # of the table beside a story
 TYPICAL_ROWS = 1_000  # of a group, where precision depends on its size
 
 Codes = dict[str, int]  # a conjunction: which declared value each of its columns has
@@ -361,6 +362,17 @@ class _Step:
         if self.influence is None:
             return self.line.is_clear, False, self.line.inside.estimate
         return self.line.is_clear, True, self.influence
+
+
+def _chosen(steps: Sequence[_Step]) -> _Step:
+    """Of the steps with the largest influence, the clear one that leaves the smallest gap, as in a table."""
+    in_table = sorted(
+        (step for step in steps if step.influence is not None), key=lambda step: -(step.influence or 0.0)
+    )[:TABLE_ROWS]
+    clear = [step for step in in_table if step.line.is_clear]
+    if clear:
+        return min(clear, key=lambda step: step.line.rest.estimate)
+    return max(steps, key=lambda step: step.preference)
 
 
 @dataclass(frozen=True)
@@ -462,7 +474,7 @@ class StoryPlan:
                 self._step(e, family, index, added, among, parent, float(influence))
                 for (index, added), influence in zip(candidates, influences, strict=True)
             ]
-            step = max(steps, key=lambda step: step.preference)
+            step = _chosen(steps)
             lines.append(step.line)
             if not step.line.is_clear:
                 break

@@ -17,12 +17,13 @@ from dpxplain.model.charge import EntryId, Request, Spend, rho_of_units, spend_u
 from dpxplain.model.contrast import Verdict
 from dpxplain.model.display import Charted, Displayed, Finding, Record, Tabular, check_report_name, renderer
 from dpxplain.model.hardening import Frozen
-from dpxplain.model.process import stoppable_steps
+from dpxplain.model.process import cached_property, stoppable_steps
 from dpxplain.model.query import FilterPredicate, Predicate, filter_columns
 from dpxplain.model.release import ExplanationRelease, FoldedLine, PreparedRelease, Released, ReleasedLine
 from dpxplain.phases.dataset import Lookup, OpenDataset
 from dpxplain.phases.explain_custom import CustomPlan, CustomRelease, plan_custom
 from dpxplain.phases.explain_marginals import (
+    TABLE_ROWS,
     TYPICAL_ROWS,
     ReleasedStory,
     StoryLine,
@@ -54,6 +55,7 @@ from dpxplain.words.sentences import (
     ORDER_PRICE,
     STORY_ADVICE,
     STORY_ORDER,
+    TABLE_DIFFERS,
     UNMATCHED,
     Circumstances,
     advice,
@@ -597,9 +599,21 @@ class Story(Frozen, Charted, Tabular):
             steps,
             ends_in_noise=self.ends_in_noise,
             advice=STORY_ADVICE,
+            differs=self._difference,
             caveat=counting.caveat,
             notes=self._notes(counting),
         )
+
+    @cached_property
+    def _difference(self) -> str:
+        """In what the table of single conditions differs from the first step; empty if it begins with it."""
+        try:
+            first = self._single_conditions()[0] if self.steps else None
+        except DPXPlainError:  # the table is lost in noise, or the ledger cannot be read
+            return ""
+        if first is None or first.predicate == self.steps[0].predicate:
+            return ""
+        return TABLE_DIFFERS.format(condition_phrase(first.predicate, self._dataset.schema))
 
     def phrase(self, step: StoryLine) -> str:
         """A step's own condition, as part of a sentence."""
@@ -640,7 +654,7 @@ class Story(Frozen, Charted, Tabular):
         """The explanation by single conditions, which the story's preparation includes."""
         terms = self.plan.terms
         stored = self.question.preparations.find(terms.family)
-        plan = plan_marginals(replace(terms, k=min(5, terms.family.size), rho=_ANY_RHO), stored)
+        plan = plan_marginals(replace(terms, k=min(TABLE_ROWS, terms.family.size), rho=_ANY_RHO), stored)
         if plan.stored is None:  # nothing is charged for a report
             raise ExplanationError(
                 "The story's first step is lost in noise.",

@@ -460,6 +460,10 @@ CUSTOM_INTERVALS = (
 )
 MAY_MISS = "A condition that matters slightly more may be missing from the table."
 STORY_ORDER = "Which condition comes first at each step is an estimate."
+TABLE_DIFFERS = (
+    "The table begins with {}. A story is stricter: the effect must be certain, and rows of each group must "
+    "remain."
+)
 STORY_ADVICE = "A larger ρ, or fewer columns with attributes=[…], may show more."
 ORDER_PRICE = "The order would be clear for about {rho}."
 _FOLDED = 4  # conditions named under a row; the others are counted
