@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from dpxplain.engines.opening import engine_name
 from dpxplain.errors import QueryRefused
-from dpxplain.ledger.ledger import BudgetRequest, DayOfUse
+from dpxplain.ledger.ledger import BudgetAnswer, BudgetRequest, DayOfUse
 from dpxplain.ledger.protocol import Allowance, AuditRecord, Job, Share, Token
 from dpxplain.model.charge import LARGEST_RHO, Budget, Ending, Entry, EntryId
 from dpxplain.model.column import Bin, Column, DomainValue, label
@@ -32,6 +32,7 @@ from dpxplain.results.schema_check import SchemaFit, SchemaWarning
 from dpxplain.sql.parse import parse
 from dpxplain.wire.shapes import (
     BudgetFigures,
+    BudgetPayload,
     ExplanationPayload,
     HistoryLine,
     PreparedPayload,
@@ -317,6 +318,7 @@ class Me(TypedDict):
     role: Literal["analyst", "curator"] | None
     single_user: bool
     signed_in: bool
+    waiting_requests: int  # for more budget, on all data sets; 0 for an analyst, who cannot answer them
 
 
 class Summary(TypedDict):
@@ -465,6 +467,10 @@ class AnalystLine(Allowance):
 
 class Analysts(TypedDict):
     analysts: list[AnalystLine]
+
+
+class OwnBudget(BudgetPayload):
+    request: BudgetAnswer | None  # your newest request for more, and what became of it
 
 
 class BudgetRequests(TypedDict):

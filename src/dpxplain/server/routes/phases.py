@@ -40,6 +40,7 @@ from dpxplain.server.records import (
     JobLine,
     JobList,
     JobPayload,
+    OwnBudget,
     PreparationsOfQuery,
     PricedPreview,
     RecordResponse,
@@ -87,7 +88,6 @@ from dpxplain.wire.payloads import (
 )
 from dpxplain.wire.shapes import (
     AnswerPayload,
-    BudgetPayload,
     DiscoveryPayload,
     HistoryPayload,
     PreviewPayload,
@@ -370,10 +370,14 @@ def dataset(access: AccessDep) -> Any:
     return RecordResponse(details)
 
 
-@asking.get("/datasets/{dataset}/budget", responses=answers(BudgetPayload))
+@asking.get("/datasets/{dataset}/budget", responses=answers(OwnBudget))
 def budget(access: AccessDep) -> Any:
-    """What you may spend, have spent and have left."""
-    return RecordResponse(budget_payload(access.account.budget(access.name)))
+    """What you may spend, have spent and have left, and what became of your request for more."""
+    request = access.server.ledger.analysts.newest_request(
+        access.name, access.caller.logged_name, access.server.config.analysts.default_rho
+    )
+    figures = budget_payload(access.account.budget(access.name))
+    return RecordResponse(OwnBudget(**figures, request=request))
 
 
 @asking.post("/datasets/{dataset}/preview", responses=answers(PricedPreview, "Price.", 409, 503))

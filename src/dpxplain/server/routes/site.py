@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from html import escape
@@ -82,7 +83,7 @@ login = APIRouter(tags=["Entering"], prefix=PREFIX)
 @login.get("/me", responses=answers(Me, "Your identity; name is null if you are not signed in."))
 async def me(request: Request, server: ServerDep) -> Any:
     """Your name and role, as the server knows them."""
-    return JSONResponse(_me(request.state.caller, single_user=server.config.single_user))
+    return JSONResponse(await _me(request.state.caller, server))
 
 
 @login.post("/session", responses=answers(Me, "Signed in. The response sets a cookie."))
@@ -94,7 +95,7 @@ async def sign_in(request: Request, body: SignIn, server: ServerDep) -> Any:
         note_refusal(request.scope, caller, server.metrics)
         raise caller.problem()
     if authenticator.single_user:
-        response = JSONResponse(_me(caller, single_user=True))
+        response = JSONResponse(await _me(caller, server))
         set_cookie(request, response, server, authenticator.key)
         return response
     check_rate(server.rates.sign_ins, caller.id)
@@ -106,7 +107,7 @@ async def sign_in(request: Request, body: SignIn, server: ServerDep) -> Any:
         refusal = TOKEN if caller.issuer is None else Refusal("expiry")
         note_refusal(request.scope, refusal, server.metrics)
         raise refusal.problem() from None
-    response = JSONResponse(_me(caller, single_user=False))
+    response = JSONResponse(await _me(caller, server))
     set_cookie(request, response, server, text)
     return response
 
@@ -129,12 +130,20 @@ def sign_out(request: Request, caller: AnyCaller, server: ServerDep) -> Response
     return response
 
 
-def _me(caller: Caller | None, *, single_user: bool) -> Me:
+async def _me(caller: Caller | None, server: Server) -> Me:
+    me = Me(name=None, role=None, single_user=server.config.single_user, signed_in=False, waiting_requests=0)
     if caller is None:
-        return Me(name=None, role=None, single_user=single_user, signed_in=False)
-    name = "you" if single_user else caller.name
+        return me
     role: Any = caller.role
-    return Me(name=name, role=role, single_user=single_user, signed_in=True)
+    me |= {"name": "you" if me["single_user"] else caller.name, "role": role, "signed_in": True}
+    if caller.is_curator and not me["single_user"]:
+        with suppress(LedgerUnavailable):  # a curator's page opens during an outage too
+            me["waiting_requests"] = await run_sync(_waiting_requests, server)
+    return me
+
+
+def _waiting_requests(server: Server) -> int:
+    return server.ledger.analysts.waiting([dataset.name for dataset in server.datasets.all])
 
 
 def set_cookie(
