@@ -148,6 +148,7 @@ def test_an_analyst_reads_what_became_of_the_newest_request(
     server: RunningServer, carol: httpx.Client
 ) -> None:
     dora = server.client("dora")
+    assert "ρ adds up over requests" in dora.get("/datasets/people/budget").json()["explained"]
     at, budget = "/datasets/people/budget/requests", "/datasets/people/budget"
     assert dora.get(budget).json()["request"] is None
     dora.post(at, json={"rho": 0.25, "reason": "One more table."})

@@ -581,7 +581,7 @@ _IN_A_GROUP = f" in a group of {TYPICAL_ROWS:,}"
 
 
 class PriceLevel(TypedDict):
-    """`margin` is how far off figures may be, in their own unit; empty where that is not known beforehand."""
+    """A price to compare. `margin` says how far off its figures may be, in their unit; empty if unknown."""
 
     rho: float
     free: bool
