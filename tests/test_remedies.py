@@ -57,6 +57,20 @@ def test_a_missing_price_is_named_with_the_way_to_look_first(session: Any, answe
     assert "prepare(rho=0.02)" in unpaid.remedy
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT sex, AVG(education) FROM adult GROUP BY sex",
+        "SELECT sex, MEDIAN(race) FROM adult GROUP BY sex",
+        "SELECT sex, EXTRACT(year FROM race), COUNT(*) FROM adult GROUP BY 1, 2",
+    ],
+)
+def test_an_analyst_is_told_what_the_curator_can_declare(sql: str, session: Any) -> None:
+    remedy = refusal(lambda: session.preview(sql, rho=0.1)).remedy
+    assert "curator can declare" in remedy
+    assert "Declare" not in remedy
+
+
 def test_swapped_arguments_of_connect_are_put_in_order(tmp_path: Path) -> None:
     refused = refusal(lambda: dpx.connect("flights.toml", "flights.csv"))
     assert "dpx.connect('flights.csv', schema='flights.toml')" in refused.remedy

@@ -10,6 +10,7 @@
     │   ├── LedgerBehind           the ledger looks older than its last known state; the curator must look
     │   ├── QueryRefused           the SQL cannot be answered privately; has a position
     │   ├── QuestionError          the question does not fit the answer
+    │   │   └── UnknownMeasurement the answer has no stored measurement with this number
     │   ├── ExplanationError       k, attributes or conditions do not fit the question
     │   ├── CuratorOnly            only the curator may see true values
     │   ├── Denied                 the server did not accept the token, or there is no access to the data set
@@ -198,6 +199,10 @@ class QueryRefused(BadRequest):
 
 class QuestionError(BadRequest):
     """The question does not fit the released answer."""
+
+
+class UnknownMeasurement(QuestionError):
+    """The answer has no stored measurement with this number, or it belongs to somebody else."""
 
 
 class ExplanationError(BadRequest):

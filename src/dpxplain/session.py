@@ -458,7 +458,7 @@ class Session:
             raise BadRequest(
                 f"The schema has changed since answer {line.id} was given, so the answer can no longer "
                 "be read.",
-                remedy="Ask the query again, or restore the earlier schema.",
+                remedy="Ask the query again. The curator can restore the earlier schema.",
             )
         released: Any = Released(release, line, free=True)
         return planned.show(released)
@@ -470,7 +470,7 @@ class Session:
             raise BadRequest(
                 f"Answer {number} is about version {entry.version!r} of the data. The data are now at "
                 f"version {version!r}.",
-                remedy="Ask the query again, or declare the earlier version again, with its data.",
+                remedy="Ask the query again. The curator can declare the earlier version, with its data.",
             )
 
 

@@ -240,17 +240,18 @@ def test_every_command_has_help_with_an_example(dpxplain, command):
 def test_list_says_who_is_blocked_why_and_what_helps(dpxplain, address):
     with closing(open_ledger(address)) as ledger:
         ann = ledger.account("ann", default_limit=1.0)
-        for number, ending in enumerate((Ending.FAILED, Ending.FAILED, Ending.DIED, Ending.STOPPED)):
+        endings = (Ending.FAILED, Ending.FAILED, Ending.DIED, Ending.STOPPED)
+        for number, ending in enumerate(endings):
             entry = ann.reserve_once("adult", Charge("query", str(number), Request("q"), 0.1))
             ann.abandon(entry.row, ending)
     code, out, err = dpxplain("allow", "list", "adult")
     assert code == 0
     reasons = "2 requests failed; the server died once"
-    assert f"ann: blocked, if the server has the usual limit of 3. Failures: {reasons}." in " ".join(
+    assert f"ann: 2 of 3 failures, if the server has the usual limit of 3. Failures: {reasons}." in " ".join(
         out.split()
     )
     assert "dpxplain allow forgive adult ann --reason WHY" in " ".join(err.split())
     (line,) = json.loads(dpxplain("allow", "list", "adult", "--json")[1])["analysts"]
-    assert (line["failures"], line["why"]) == (3, reasons)
+    assert (line["failures"], line["crashes"], line["why"]) == (2, 1, reasons)
     assert dpxplain("allow", "forgive", "adult", "ann", "--reason", "a bad day")[0] == 0
     assert "blocked" not in dpxplain("allow", "list", "adult")[1]

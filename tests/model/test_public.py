@@ -19,12 +19,13 @@ from dpxplain.results.base import Truth
 # A field that is added to a record is sent only after it is added here.
 SENT = {
     "Allowance": "analyst limit spent remaining expires reason by time",
-    "AnalystLine": "analyst limit spent remaining expires reason by time failures blocked why",
+    "AnalystLine": "analyst limit spent remaining expires reason by time failures crashes blocked why",
     "Anchor": "first records head time spent",
     "AuditLine": "id time actor action dataset details previous hash sentence reveals_truth",
     "AuditRecord": "id time actor action dataset details previous hash",
     "AuditReport": "records head problems intact",
     "BoundsProposal": "column keep low high below above average_noise sum_noise sure",
+    "BudgetAnswer": "asked_at rho state given decided_at reason",
     "BudgetRequest": "id? analyst rho reason time",
     "ColumnShares": "column rows null outside not_numbers clamped_low clamped_high values values_seen",
     "DayOfUse": "day analyst rho",

@@ -143,7 +143,7 @@ def test_a_report_says_each_confidence_with_its_own_section(mixed):
     page = told(report(mixed))
     each = "a confidence of 99% in “What explains it”, 50% in “Is it more than noise” and 95% in “The answer”"
     assert page.count(each) == 2  # where dots and lines are explained, and at the end
-    assert f"mechanism {mixed.mechanism}, {each}." in page
+    assert f"Mechanism {mixed.mechanism}, {each}." in page
 
 
 def test_a_report_with_one_confidence_says_it_once_for_all(report_text):

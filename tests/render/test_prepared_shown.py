@@ -114,7 +114,7 @@ def test_fragments_and_report_tell_the_gap(prepared_answer, free_table):
     for row in free_table:
         assert html.escape(row_sentence(free_table.explained, free_table.effect_of(row))) in written
         assert gap_without_text(free_table, row) in page.text
-    for part in ("uses the preparation", "0.12", "preparation 2 in the ledger"):
+    for part in ("uses the preparation", "0.12", "Read off answer 1, measurement 2."):
         assert part in page.text
     # The chart of shares, that of influences, the question and the answer, for wide and narrow screens.
     assert len(page.all("svg")) == 8

@@ -144,6 +144,42 @@ def test_a_request_for_budget_reaches_the_curator(alice: httpx.Client, carol: ht
     assert alice.get("/datasets/people/use").status_code == 403
 
 
+def test_an_analyst_reads_what_became_of_the_newest_request(
+    server: RunningServer, carol: httpx.Client
+) -> None:
+    dora = server.client("dora")
+    assert "ρ adds up over requests" in dora.get("/datasets/people/budget").json()["explained"]
+    at, budget = "/datasets/people/budget/requests", "/datasets/people/budget"
+    assert dora.get(budget).json()["request"] is None
+    dora.post(at, json={"rho": 0.25, "reason": "One more table."})
+    waiting = dora.get(budget).json()["request"]
+    assert (waiting["rho"], waiting["state"], waiting["given"], waiting["reason"]) == (
+        0.25,
+        "waiting",
+        None,
+        None,
+    )
+    assert dora.get("/me").json()["waiting_requests"] == 0
+    assert carol.get("/me").json()["waiting_requests"] == 1
+    (seen,) = carol.get(at).json()["requests"]
+    carol.post(f"{at}/{seen['id']}/decline", json={"reason": "Later."}).raise_for_status()
+    declined = dora.get(budget).json()["request"]
+    assert (declined["state"], declined["reason"], declined["given"]) == ("declined", "Later.", None)
+    assert declined["asked_at"] == waiting["asked_at"] < declined["decided_at"]
+    dora.post(at, json={"rho": 0.5, "reason": "Now?"})
+    before = dora.get(budget).json()
+    assert (before["request"]["rho"], before["request"]["state"]) == (0.5, "waiting")
+    more = {"rho": 0.3, "reason": "A part.", "analyst": "dora"}
+    carol.post("/datasets/people/top-up", json=more).raise_for_status()
+    after = dora.get(budget).json()
+    granted = after["request"]
+    assert (granted["state"], granted["reason"]) == ("granted", "A part.")
+    assert granted["given"] == pytest.approx(0.3) == after["rho"]["limit"] - before["rho"]["limit"]
+    carol.put("/datasets/people/analysts/dora", json={"rho": 0.1, "reason": "Less."}).raise_for_status()
+    assert dora.get(budget).json()["request"] == granted  # the grant that answered it
+    assert carol.get("/me").json()["waiting_requests"] == 0
+
+
 def test_use_is_told_by_day_and_analyst(alice: httpx.Client, carol: httpx.Client) -> None:
     alice.post("/datasets/people/query", json={"sql": "SELECT COUNT(*) FROM people", "rho": 0.1})
     (line,) = carol.get("/datasets/people/use").json()["use"]

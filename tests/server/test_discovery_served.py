@@ -80,6 +80,7 @@ def test_delta_is_of_the_data_set_and_not_of_an_analyst(server: RunningServer) -
     assert [row["value"] for row in shown["values"]] == ["Oslo", "Rome"]
     assert (shown["kind"], shown["delta"], shown["budget"]["rho"]["spent"]) == ("discovery", 6e-7, 1)
     bob = server.client("bob")
+    assert "Discovering values has spent up to δ = 6e-07 as well." in shown["budget"]["explained"]
     assert shown["budget"]["total_delta"] == bob.get("/datasets/towns/budget").json()["total_delta"] == 1.6e-6
     for path in ("discover/preview", "discover"):
         refused = bob.post(f"/datasets/towns/{path}", json=ask | {"column": "street", "delta": 4.5e-7})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
 import socket
@@ -232,6 +233,48 @@ def test_the_page_is_served_and_hashed_files_may_be_kept_for_good(
             missing = httpx.get(f"{built.url}{wrong}", verify=False)
             assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
             assert "immutable" not in missing.headers["cache-control"]
+
+
+def test_only_the_public_files_of_the_page_are_compressed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    static = tmp_path / "static"
+    (static / "assets").mkdir(parents=True)
+    files = {"index.html": "<!doctype html><title>built</title>" * 50, "assets/a-1.js": "let a = 1;\n" * 50}
+    for name, text in files.items():
+        (static / name).write_text(text)
+    (static / "assets" / "font.woff2").write_bytes(b"wOF2" * 50)
+    monkeypatch.setattr(site, "STATIC", static)
+
+    def raw(client: httpx.Client, path: str, accepted: str, **headers: str) -> tuple[httpx.Response, bytes]:
+        asked = headers | {"Accept-Encoding": accepted}
+        with client.stream("GET", path, headers=asked) as response:
+            return response, b"".join(response.iter_raw())
+
+    with running_server(config_of(tmp_path / "data")) as built, httpx.Client() as client:
+        for name, text in files.items():
+            at = built.url + name.removesuffix("index.html")
+            small, packed = raw(client, at, "br, gzip")
+            whole, plain = raw(client, at, "gzip;q=0, identity")
+            assert (small.headers["content-encoding"], gzip.decompress(packed)) == ("gzip", text.encode())
+            assert ("content-encoding" in whole.headers, plain) == (False, text.encode())
+            assert len(packed) < len(plain)
+            for header in ("etag", "last-modified", "content-type", "cache-control"):
+                assert small.headers[header] == whole.headers[header], header
+            assert small.headers["vary"] == whole.headers["vary"] == "Accept-Encoding"
+        script = f"{built.url}assets/a-1.js"
+        assert "immutable" in raw(client, script, "gzip")[0].headers["cache-control"]
+        again, nothing = raw(client, script, "gzip", **{"If-None-Match": small.headers["etag"]})
+        assert (again.status_code, nothing) == (304, b"")
+        part, beginning = raw(client, script, "gzip", Range="bytes=0-2")
+        assert (part.status_code, beginning, "content-encoding" in part.headers) == (206, b"let", False)
+        assert "content-encoding" not in raw(client, f"{built.url}assets/font.woff2", "gzip")[0].headers
+        analyst = built.client()
+        for path in ("/me", "/datasets", "/datasets/people", "/openapi.json", "/docs", "/nothing"):
+            assert "content-encoding" not in raw(analyst, path, "gzip, br, zstd")[0].headers, path
+        answer = analyst.post("/datasets/people/query", json={"sql": SQL, "rho": 0.1})
+        assert answer.request.headers["accept-encoding"].startswith("gzip")
+        assert "content-encoding" not in answer.headers
 
 
 def test_a_page_that_was_not_built_is_said_to_be_missing(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ from dpxplain.ledger import single_flight
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.charge import Charge, Ending, Request
 from dpxplain.server import pool
+from dpxplain.server.config import Config
 from server_fixture import COUNT, SQL, WEIGHTS, RunningServer, config_of, running_server
 
 AT = "/datasets/people"
@@ -174,7 +178,62 @@ def test_one_death_of_a_server_blocks_nobody_and_is_found_at_the_next_start(
         monkeypatch.setattr(single_flight, "SILENCE", timedelta(seconds=30))
         assert client.post(f"{AT}/query", json={"sql": SQL, "rho": 0.1}).status_code == 200
         [line] = curator.get(f"{AT}/analysts").json()["analysts"]
-        assert (line["failures"], line["blocked"], line["why"]) == (1, False, "the server died once")
+        assert (line["failures"], line["crashes"], line["blocked"]) == (0, 1, False)
+        assert line["why"] == "the server died once"
         text = curator.get("/metrics").text
         assert 'dpxplain_charges_without_release_total{dataset="people",ending="process died"} 3.0' in text
     ledger.close()
+
+
+def crash(config: Config, folder: Path, *asks: dict[str, Any]) -> Path:
+    """The ledger as it is if a server on this one dies while it measures these requests of Alice."""
+    copy = folder.with_name(f"{folder.name}-later")
+    with closing(open_ledger(folder / "ledger.sqlite")) as ledger, running_server(config, ledger) as server:
+        engine, client = slow_down(server), server.client()
+        with ThreadPoolExecutor(len(asks)) as threads:
+            for ask in asks:
+                threads.submit(client.post, f"{AT}/query", json=ask)
+                assert engine.entered.acquire(timeout=60)
+            shutil.copytree(folder, copy)
+            engine.go.set()
+    with closing(sqlite3.connect(copy / "ledger.sqlite")) as database, database:
+        database.execute("UPDATE flights SET heard = '2024-01-01T00:00:00+00:00'")
+    return copy
+
+
+def test_a_crash_of_the_server_is_no_failure_and_the_analyst_is_told_what_it_cost(tmp_path: Path) -> None:
+    config = config_of(tmp_path / "data", limits={"running": 4, "waiting": 4})
+    asks = [{"sql": sql, "rho": 0.1} for sql in (SQL, COUNT)]
+    (tmp_path / "ledger").mkdir()
+    folder = crash(config, tmp_path / "ledger", *asks)
+    with closing(open_ledger(folder / "ledger.sqlite")) as ledger, running_server(config, ledger) as server:
+        client = server.client()
+        told = client.get(AT).json()
+        assert told["failures"] == {"counted": 0, "most": 3, "blocked": False, "sentence": ""}
+        assert [(lost["request"], lost["rho"]) for lost in told["lost"]] == [(ask, 0.1) for ask in asks[::-1]]
+        assert told["lost"][0]["words"] == (
+            "The server stopped while it measured this. ρ 0.1 was charged. Asking again costs nothing more."
+        )
+        assert server.client("bob").get(AT).json()["lost"] == []
+        for lost in told["lost"]:
+            assert client.post(f"{AT}/query", json=lost["request"]).status_code == 200
+        assert client.get(f"{AT}/budget").json()["rho"]["spent"] == pytest.approx(0.2)
+        assert client.get(AT).json()["lost"] == []
+
+
+def test_so_many_crashes_that_they_may_tell_of_the_data_block_until_forgiven(tmp_path: Path) -> None:
+    config, folder = config_of(tmp_path / "data"), tmp_path / "ledger"
+    folder.mkdir()
+    for number in range(3):
+        folder = crash(config, folder, {"sql": SQL, "rho": 0.1 + number / 100})
+    with closing(open_ledger(folder / "ledger.sqlite")) as ledger, running_server(config, ledger) as server:
+        client, curator = server.client(), server.curator()
+        count = client.get(AT).json()["failures"]
+        assert (count["counted"], count["blocked"]) == (0, True)
+        assert count["sentence"].startswith("The server crashed too often while it measured for you")
+        refused = client.post(f"{AT}/query", json={"sql": SQL, "rho": 0.1})
+        assert (refused.status_code, refused.json()["code"]) == (409, "too_many_crashes")
+        [line] = curator.get(f"{AT}/analysts").json()["analysts"]
+        assert (line["failures"], line["crashes"], line["blocked"]) == (0, 3, True)
+        curator.post(f"{AT}/analysts/alice/forgive", json={"reason": "power cuts"}).raise_for_status()
+        assert client.post(f"{AT}/query", json={"sql": SQL, "rho": 0.1}).status_code == 200

@@ -170,7 +170,7 @@ REFUSED = [
     (
         "SELECT COUNT(*), SUM(»sex«) FROM people",
         "needs a column with bounds",
-        "columns with bounds: age, pay",
+        "Choose a column with bounds: age, pay",
     ),
     ("SELECT »sex«, COUNT(*) FROM people", "in SELECT but not in GROUP BY", "GROUP BY sex"),
     ("SELECT sex, »sex«, COUNT(*) FROM people GROUP BY sex", "are called sex", "AS"),
@@ -201,7 +201,11 @@ REFUSED = [
         "needs a column with bounds",
         "bounds = [low, high] for education",
     ),
-    ("SELECT AVG(»height«) FROM people", "needs a column with bounds", "columns with bounds: age, pay"),
+    (
+        "SELECT AVG(»height«) FROM people",
+        "needs a column with bounds",
+        "Choose a column with bounds: age, pay",
+    ),
     ("SELECT SUM(»sex« * 2) FROM people", "sex is not a number", "numbers"),
     ("SELECT SUM(»age / pay«) FROM people", "can be close to 0", "CASE WHEN pay >= 1 THEN age / pay END"),
     ("SELECT SUM(»COUNT(*)«) FROM people", "aggregate cannot", ""),

@@ -30,7 +30,7 @@ from dpxplain.cli.screen import ERR, OUT, amount, emit, note, show_json, warn
 from dpxplain.errors import BadRequest
 from dpxplain.ledger import WORKSPACE
 from dpxplain.ledger.address import find_ledger
-from dpxplain.model.charge import Ending, failure_words
+from dpxplain.model.charge import Ending, failure_number, failure_words
 from dpxplain.model.display import public_fields
 
 if TYPE_CHECKING:
@@ -282,7 +282,8 @@ def _show_allowances(place: str | None, dataset: str, as_json: bool) -> None:
                 # Without a grant, only the server's configuration has the amounts.
                 | ({} if allowance.time is not None else {"limit": None, "remaining": None})
                 | {
-                    "failures": failures[allowance.analyst].total(),
+                    "failures": failure_number(failures[allowance.analyst]),
+                    "crashes": failures[allowance.analyst][Ending.DIED],
                     "why": failure_words(failures[allowance.analyst]),
                 }
                 for allowance in allowances
@@ -318,8 +319,9 @@ def _print_failures(dataset: str, analyst: str, failures: Counter[Ending]) -> No
     """Prints why an analyst is or will be blocked, and how to unblock them."""
     from dpxplain.server.config import Limits
 
-    most = Limits().failures
-    standing = "blocked" if failures.total() >= most else f"{failures.total()} of {most} failures"
+    most, number = Limits().failures, failure_number(failures)
+    is_blocked = max(number, failures[Ending.DIED]) >= most
+    standing = "blocked" if is_blocked else f"{number} of {most} failures"
     OUT.print(
         f"{analyst}: {standing}, if the server has the usual limit of {most}. Failures: "
         f"{failure_words(failures)}."

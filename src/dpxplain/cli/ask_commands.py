@@ -495,6 +495,7 @@ def story(
     at_least: o.AtLeast = None,
     confidence: o.Confidence = 0.95,
     population: o.Population = False,
+    read_from: o.ReadFrom = None,
     approval: o.Approval,
     place: Place,
     report: o.Report = None,
@@ -511,7 +512,7 @@ def story(
 
     family = o.FamilyOptions(attributes, exclude).arguments(place.declared)
     chosen = {name: family[name] for name in ("attributes", "exclude")}
-    options = QuestionOptions(weight, at_least, confidence, population=population)
+    options = QuestionOptions(weight, at_least, confidence, population=population, read_from=read_from)
     typed = TypedQuestion(groups or (), choice, options)
     if report is not None:
         check_writable(Path(report))

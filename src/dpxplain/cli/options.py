@@ -185,6 +185,13 @@ Weights = Annotated[
         help="A group and its weight, in place of A B. Repeat the option for each group.",
     ),
 ]  # fmt: skip
+ReadFrom = Annotated[
+    list[str] | None,
+    _what(
+        "--from", metavar="N",
+        help="Number of a preparation to read, in place of the sharpest; repeat it for several.",
+    ),
+]  # fmt: skip
 AtLeast = Annotated[
     float | None,
     _what(

@@ -232,6 +232,7 @@ class QuestionOptions:
     population: o.Population = False
     ratio: o.AsRatio = False
     share: o.AsShare = False
+    read_from: o.ReadFrom = None
 
 
 @dataclass(frozen=True)
@@ -246,7 +247,11 @@ class TypedQuestion:
         """The question about the answer chosen."""
         options = self.options
         answer = self.choice.find(session, place, options.confidence)
-        arguments: dict[str, Any] = {"confidence": options.confidence, "population": options.population}
+        arguments: dict[str, Any] = {
+            "confidence": options.confidence,
+            "population": options.population,
+            "read_from": options.read_from,
+        }
         if options.method is not None:
             arguments["method"] = options.method
         if options.ratio or options.share:

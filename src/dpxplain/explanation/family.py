@@ -372,7 +372,7 @@ class TruthTable:
                 if None not in domain:
                     raise ExplanationError(
                         f"NULL is not a declared value of {name}, so it cannot be part of an explanation.",
-                        remedy=f"Declare it with null = true in columns.{name}, or leave out IS NULL.",
+                        remedy=f"Leave out IS NULL. The curator can declare null = true for {name}.",
                     )
                 return [cell is None for cell in domain]
 

@@ -318,7 +318,7 @@ def check_choice(choice: FamilyChoice, schema: Schema, query: Query) -> CheckedC
     if not chosen:
         raise ExplanationError(
             NO_ATTRIBUTE,
-            remedy="Declare another column with values or edges in the schema.",
+            remedy="The curator can declare another column with values or edges.",
         )
     conjuncts = 1 if conjuncts is None else plain(conjuncts)
     if type(conjuncts) is not int or not 1 <= conjuncts <= len(chosen):
@@ -465,7 +465,7 @@ def _not_eligible(name: str, schema: Schema, query: Query, eligible: Sequence[st
         problem = f"The query aggregates {name!r}, so {name!r} cannot explain the result."
     elif name in schema.columns:
         problem = f"{name!r} has bounds but no edges, so there are no ranges to explain with."
-        remedy = "Give it edges in the schema, or choose another attribute."
+        remedy = "Choose another attribute. The curator can declare edges for it."
     elif name in schema.unknown:
         problem = f"The values of {name!r} are not known yet."
         remedy = f'Discover them: session.discover("{name}", rho=...), or dpxplain discover.'

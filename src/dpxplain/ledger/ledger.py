@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy as sa
 
@@ -465,6 +465,7 @@ _MOST_CHARGES = 20_000
 _LATEST_RECORDS = (
     sa.select(LOG).where(matching(LOG, "dataset", "action")).order_by(LOG.c.id.desc()).limit(_MOST_RECORDS)
 )
+_GRANTS_IN_ORDER = sa.select(GRANTS).where(matching(GRANTS, "dataset", "analyst")).order_by(GRANTS.c.id)
 _LATEST_CHARGES = (
     sa.select(ENTRIES.c.time, ENTRIES.c.analyst, ENTRIES.c.charge_units)
     .where(matching(ENTRIES, "dataset"), ENTRIES.c.charge_units > 0)
@@ -484,6 +485,21 @@ class BudgetRequest:
     rho: float
     reason: str
     time: datetime
+
+
+@public("BudgetAnswer", "asked_at rho state given decided_at reason")
+@dataclass(frozen=True)
+class BudgetAnswer:
+    """An analyst's newest request for more budget, and what became of it."""
+
+    asked_at: datetime
+    rho: float
+    state: Literal["waiting", "granted", "declined"]
+    given: float | None = None
+    """How much more they may spend since the grant that answered it; 0 if it allowed no more."""
+    decided_at: datetime | None = None
+    reason: str | None = None
+    """The curator's."""
 
 
 @public("UseLine", "day analyst rho", description="What one analyst was charged on one day, in UTC.")
@@ -545,6 +561,35 @@ class AnalystRecords:
         with self._store.reading() as connection:
             known_limit(connection, dataset)
             return _waiting_requests(connection, dataset)
+
+    def waiting(self, datasets: Iterable[str]) -> int:
+        """How many requests wait for a curator, on these data sets together."""
+        with self._store.reading() as connection:
+            return sum(len(_waiting_requests(connection, dataset)) for dataset in datasets)
+
+    @damage_explained()
+    def newest_request(self, dataset: str, analyst: str, default_limit: float) -> BudgetAnswer | None:
+        """The analyst's newest request; None without one. `default_limit` is theirs without a grant."""
+        with self._store.reading() as connection:
+            asked = [each for each in _records_of(connection, dataset, ASKED) if each.actor == analyst]
+            if not asked:
+                return None
+            refusals = _records_of(connection, dataset, DECLINED)
+            grants = connection.execute(_GRANTS_IN_ORDER, {"dataset": dataset, "analyst": analyst}).all()
+        request = asked[0]
+        answer = BudgetAnswer(request.time, request.details["rho"], "waiting")
+        for refusal in refusals:
+            if refusal.details.get("request") == request.id:
+                reason = refusal.details["reason"]
+                return replace(answer, state="declined", decided_at=refusal.time, reason=reason)
+        before = limit_units(default_limit)
+        for grant in grants:
+            time = datetime.fromisoformat(grant.time)
+            if time >= request.time:
+                more = rho_of_units(max(0, grant.limit_units - before))
+                return replace(answer, state="granted", given=more, decided_at=time, reason=grant.reason)
+            before = grant.limit_units
+        return answer
 
 
 def unknown_allowance(dataset: str, analyst: str) -> BadRequest:

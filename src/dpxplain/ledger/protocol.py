@@ -268,7 +268,7 @@ def exhausted_delta(declared: float) -> BadRequest:
     """The error for a discovery that the declared δ does not cover."""
     return BadRequest(
         f"The declared δ of {declared:g} is too small for this discovery. Nothing was charged.",
-        remedy="List the column's values in the schema. A larger [privacy] delta would allow it, but "
+        remedy="The curator can list the column's values. A larger [privacy] delta would allow it, but "
         "weakens the privacy promise.",
     )
 

@@ -466,7 +466,8 @@ class Failures:
     limits the number of failures; the curator resets the count with a record in the audit log. A cancellation
     counts as soon as it is requested: if it counted only without a release, analysts could see for free
     whether a release followed. Endings that the data cannot have caused do not count. The death of a process
-    counts once per analyst, because its requests together reveal only that it died.
+    counts once per analyst, because its requests together reveal only that it died; a server limits deaths
+    apart from failures.
     """
 
     def __init__(self, store: Store, flights: Flights) -> None:
@@ -529,6 +530,25 @@ class Failures:
             for entry, event in endings.items()
             if event.ending and event.ending.keeps_charge and event.record > recovery
         )
+
+    @damage_explained()
+    def lost(self, dataset: str, analyst: str) -> list[tuple[int, Ending]]:
+        """The analyst's charges that ended without a release and are kept for the identical request.
+
+        The rows of their entries with their endings, the newest first.
+        """
+        parameters = {"dataset": dataset, "analyst": analyst}
+        with self._store.reading() as connection:
+            rows = connection.execute(_UNRELEASED_OF_DATASET, parameters).all()
+            if not rows:  # nearly always
+                return []
+            recovery, endings = last_recovery(connection), last_endings(connection, dataset)
+        last = [(row.id, endings[row.id]) for row in rows if row.heard is None and row.id in endings]
+        return [
+            (row, event.ending)
+            for row, event in reversed(last)
+            if event.ending is not None and event.ending.keeps_charge and event.record > recovery
+        ]
 
     @damage_explained()
     def endings(self, dataset: str) -> Counter[Ending]:

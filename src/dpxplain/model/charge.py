@@ -5,6 +5,7 @@ of a data set's history.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -370,13 +371,24 @@ class Ending(StrEnum):
 
     @property
     def counts(self) -> bool:
-        """Whether the data may have caused it, so that it counts among the analyst's failures."""
+        """Whether the data may have caused it, so that an analyst may see it only so often."""
         return self not in (Ending.STOPPED, Ending.DATABASE_LOST, Ending.LEDGER_LOST)
 
     @property
     def keeps_charge(self) -> bool:
         """Whether the identical request takes over the charge, and costs nothing more."""
         return self not in (Ending.CANCELLED, Ending.FAILED)
+
+
+def failure_number(endings: Counter[Ending]) -> int:
+    """How many of an analyst's counted endings are failures of their requests.
+
+    A death of the server is not: it has a limit of its own, because the data may have caused it too.
+
+    >>> failure_number(Counter({Ending.DIED: 1, Ending.FAILED: 2}))
+    2
+    """
+    return endings.total() - endings[Ending.DIED]
 
 
 _FAILURE_WORDS = {
@@ -388,7 +400,7 @@ _FAILURE_WORDS = {
 
 
 def failure_words(failures: Mapping[Ending, int]) -> str:
-    """The failures of an analyst in words, for the curator.
+    """The failures of an analyst, and the deaths of the server under their requests, in words.
 
     >>> failure_words({Ending.DIED: 1, Ending.FAILED: 2})
     '2 requests failed; the server died once'
@@ -430,6 +442,10 @@ class Entry:
     def identity(self) -> str:
         """Its number and its owner, the same for every reader."""
         return self.id if isinstance(self.id, str) else written_id(self.id, self.analyst)
+
+    def is_named(self, id: EntryId) -> bool:
+        """Whether `id` is its number as its reader knows it, or its number and owner."""
+        return read_id(id) in (read_id(self.id), read_id(self.identity))
 
     @property
     def address(self) -> EntryId:

@@ -132,7 +132,7 @@ class Inference:
             if not largest <= LARGEST_BOUND:
                 problem = f"{sql_of(node)} can be larger than {LARGEST_BOUND:g}."
                 raise UnknownDomain(
-                    node, problem, "Declare narrower bounds, or divide it by a constant first."
+                    node, problem, "Divide it by a constant first. The curator can declare narrower bounds."
                 )
         return domain
 
@@ -354,10 +354,10 @@ class Inference:
             raise UnknownDomain(node.part, f"{sql_of(node.part)} is always NULL.", "Leave it out.")
         if isinstance(node, DateTrunc):
             domain, problem = truncated_domain(part, node.unit), "has too many values"
-            remedy = "Truncate to a longer unit, or declare narrower bounds."
+            remedy = "Truncate to a longer unit. The curator can declare narrower bounds."
         else:
             domain, problem = shifted_domain(part, node.amount, node.unit), "can leave the years 1 to 9999"
-            remedy = "Use a shorter INTERVAL, or declare narrower bounds."
+            remedy = "Use a shorter INTERVAL. The curator can declare narrower bounds."
         if domain is None:
             raise UnknownDomain(node, f"{sql_of(node)} {problem}.", remedy)
         return domain
@@ -365,7 +365,9 @@ class Inference:
     def _temporal(self, node: Expression) -> ValueDomain:
         domain = self.domain(node)
         if domain.kind not in ("date", "timestamp"):
-            remedy = 'If it is a date, declare its edges, bounds or values as dates, such as "2025-01-01".'
+            remedy = (
+                'If it is a date, the curator can declare its edges or values as dates, such as "2025-01-01".'
+            )
             raise UnknownDomain(node, f"{sql_of(node)} is not a date or timestamp.", remedy)
         return domain
 

@@ -329,6 +329,7 @@ def plan_marginals(terms: ExplanationTerms, stored: StoredPreparation | None) ->
 
 MOST_LEVELS = 3
 USUAL_LEVELS = 2
+TABLE_ROWS = 5  # of the table beside a story
 TYPICAL_ROWS = 1_000  # of a group, where precision depends on its size
 
 Codes = dict[str, int]  # a conjunction: which declared value each of its columns has
@@ -363,6 +364,17 @@ class _Step:
         return self.line.is_clear, True, self.influence
 
 
+def _chosen(steps: Sequence[_Step]) -> _Step:
+    """Of the steps with the largest influence, the clear one that leaves the smallest gap, as in a table."""
+    in_table = sorted(
+        (step for step in steps if step.influence is not None), key=lambda step: -(step.influence or 0.0)
+    )[:TABLE_ROWS]
+    clear = [step for step in in_table if step.line.is_clear]
+    if clear:
+        return min(clear, key=lambda step: step.line.rest.estimate)
+    return max(steps, key=lambda step: step.preference)
+
+
 @dataclass(frozen=True)
 class ReleasedStory:
     """The gap and the steps, of which only the last may be unclear: noise ended the story there."""
@@ -382,6 +394,7 @@ class StoryPlan:
     families: tuple[PredicateFamily, ...]
     preparation: Preparation | None
     stored: tuple[StoredPreparation, ...] | None
+    sharper: bool = False  # whether a more precise or deeper preparation was left out
 
     @property
     def margins(self) -> tuple[float, float]:
@@ -461,7 +474,7 @@ class StoryPlan:
                 self._step(e, family, index, added, among, parent, float(influence))
                 for (index, added), influence in zip(candidates, influences, strict=True)
             ]
-            step = max(steps, key=lambda step: step.preference)
+            step = _chosen(steps)
             lines.append(step.line)
             if not step.line.is_clear:
                 break
@@ -568,19 +581,31 @@ def _prepared_story(
     """The plan of as many levels as are prepared."""
     families: list[PredicateFamily] = []
     stored: list[StoredPreparation] = []
+    sharper = False
     for number in levels:
         try:
             level = family(number)
         except ExplanationError:  # more conjunctions than are handled, so nobody prepared them
             break
+        sharper = sharper or preparations.leaves_out_sharper(level)
         if (prepared := preparations.find(level)) is None:
             break
         families.append(level)
         stored.append(prepared)
     if not stored or (needs_all and len(stored) < max(levels)):
+        if preparations.named is not None:
+            raise not_covered()
         raise ExplanationError(
             "This story is not prepared, so you must give a price.",
             remedy="Pay once with story(rho=0.1), or prepare the answer with nested conjunctions "
             '("conjuncts": 2, "nested": true). Then its stories and explanations are free.',
         )
-    return StoryPlan(terms, tuple(families), None, tuple(stored))
+    return StoryPlan(terms, tuple(families), None, tuple(stored), sharper)
+
+
+def not_covered() -> ExplanationError:
+    """The error for conditions that none of the named preparations has."""
+    return ExplanationError(
+        "The measurements named do not cover these conditions.",
+        remedy="Name others, or none to read the sharpest that is stored.",
+    )

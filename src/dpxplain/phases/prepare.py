@@ -7,7 +7,7 @@ sensitivity to one row is √t for counts and √t times the largest value for s
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from operator import itemgetter
@@ -21,6 +21,7 @@ from dpxplain.explanation.family_choice import FamilyChoice, eligible_attributes
 from dpxplain.model.charge import (
     Charge,
     Entry,
+    EntryId,
     Event,
     Request,
     Spend,
@@ -179,43 +180,71 @@ class StoredPreparation:
 
 
 class Preparations:
-    """The stored preparations of one query.
+    """The stored preparations of one query: all of them, or only those in `named`.
 
     Each `find` lists them again, because somebody may have stored a more precise one. The release found last
     is kept, because releases never change and may be large.
     """
 
-    def __init__(self, query: Query, dataset: OpenDataset) -> None:
+    def __init__(self, query: Query, dataset: OpenDataset, named: Sequence[EntryId] | None = None) -> None:
         self._query = query
         self._dataset = dataset
+        self.named = named
         self._kept: tuple[Entry, PreparedRelease] | None = None
 
+    @property
+    def entries(self) -> list[Entry]:
+        """All of them, oldest first, whether named or not."""
+        subject = preparation_subject(self._query, self._dataset)
+        return self._dataset.ledger.preparations(self._dataset.name, subject)
+
     def find(self, family: PredicateFamily) -> StoredPreparation | None:
-        """The most precise stored preparation that has all parts of the family."""
-        query, dataset = self._query, self._dataset
-        candidates: list[tuple[float, Entry, PredicateFamily]] = []
-        wanted_parts = _part_numbers(family)
-        for entry in dataset.ledger.preparations(dataset.name, preparation_subject(query, dataset)):
-            prepared = _prepared_family(query, family, entry, dataset)
-            if prepared is not None and wanted_parts.keys() <= _part_numbers(prepared).keys():
-                # Noise grows with √(parts / ρ), so fewer parts could have had the same noise for less.
-                worth = entry.rho * len(family.parts) / len(prepared.parts)
-                candidates.append((worth, entry, prepared))
+        """The most precise one that may be read and has all parts of the family."""
+        candidates = self._candidates(family, self._readable(self.entries))
         if not candidates:
             return None
         worth, entry, prepared = max(candidates, key=itemgetter(0))
         release = self._release(entry)
         if release is None:
             return None
-        numbers = _part_numbers(prepared)
+        wanted_parts, numbers = _part_numbers(family), _part_numbers(prepared)
         parts = [numbers[name] for name in wanted_parts]
         orders = {
             number: _cell_order(part, stored_part)
             for number, part in zip(parts, family.parts, strict=True)
             if (stored_part := prepared.parts[number]).columns != part.columns
         }
-        groups = Groups.of(query, dataset.schema).size
+        groups = Groups.of(self._query, self._dataset.schema).size
         return StoredPreparation(release.only(parts, groups, orders), entry, worth)
+
+    def leaves_out_sharper(self, family: PredicateFamily) -> bool:
+        """Whether `find` would return a more precise one if all of them could be read."""
+        if self.named is None:
+            return False
+        entries = self.entries
+        best, of_all = (
+            max((worth for worth, _, _ in self._candidates(family, some)), default=0.0)
+            for some in (self._readable(entries), entries)
+        )
+        return of_all > best
+
+    def _readable(self, entries: list[Entry]) -> list[Entry]:
+        named = self.named
+        return entries if named is None else [entry for entry in entries if any(map(entry.is_named, named))]
+
+    def _candidates(
+        self, family: PredicateFamily, entries: list[Entry]
+    ) -> list[tuple[float, Entry, PredicateFamily]]:
+        """Those that have all parts of the family, each with what the family's parts are worth in it."""
+        query, dataset, candidates = self._query, self._dataset, []
+        wanted_parts = _part_numbers(family)
+        for entry in entries:
+            prepared = _prepared_family(query, family, entry, dataset)
+            if prepared is not None and wanted_parts.keys() <= _part_numbers(prepared).keys():
+                # Noise grows with √(parts / ρ), so fewer parts could have had the same noise for less.
+                worth = entry.rho * len(family.parts) / len(prepared.parts)
+                candidates.append((worth, entry, prepared))
+        return candidates
 
     def _release(self, entry: Entry) -> PreparedRelease | None:
         kept = self._kept

@@ -29,6 +29,7 @@ from dpxplain.words.sentences import (
     condition_label,
     question_filter,
     row_sentence,
+    source_text,
 )
 
 MOST_GROUPS = 30
@@ -326,14 +327,14 @@ def _protected(explanation: Explanation) -> str:
 
 def _closing(explanation: Explanation, story: Story | None) -> Markup:
     answer = explanation.question.answer
-    step = "preparation" if explanation.mechanism == "marginals" else "explanation"
+    releases = dict.fromkeys((*explanation.releases, *(story.releases if story is not None else ())))
     return el(
         "footer",
         el("p", caption(answer.schema, explanation.entry, explanation.confidence)),
         el(
             "p",
-            f"Answer {answer.id} and {step} {explanation.id} in the ledger, mechanism "
-            f"{explanation.mechanism}, {_confidence(explanation, story)}. "
+            f"Read off {source_text(answer.entry, tuple(releases))}. Mechanism {explanation.mechanism}, "
+            f"{_confidence(explanation, story)}. "
             f"Saved on {date.today():%d %B %Y}. This file needs no network.",
         ),
     )

@@ -50,14 +50,7 @@ def of_budget(budget: Budget) -> View:
             ),
             rows,
         ),
-        lines=(
-            prices.EPSILON,
-            *(
-                (prices.discovered_delta(budget.discovered_delta, budget.total_delta),)
-                if budget.discovered_delta
-                else ()
-            ),
-        ),
+        lines=prices.budget_notes(budget.discovered_delta, budget.total_delta),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from dpxplain.errors import QuestionError
 from dpxplain.explanation.family_choice import FamilyChoice, Predicates
+from dpxplain.model.charge import EntryId
 from dpxplain.model.contrast import Contrast
 from dpxplain.model.hardening import plain_number
 from dpxplain.privacy.intervals import DEFAULT_METHOD
@@ -42,12 +43,25 @@ class Answer(ReleasedAnswer):
         confidence: float | None = None,
         method: str = DEFAULT_METHOD,
         population: bool | None = None,
+        read_from: EntryId | Sequence[EntryId] | None = None,
     ) -> Question:
         """Why is `group` above `other`? Or, with a dict of weights, why is the sum at least `at_least`?
 
         Name a group as it is printed, "Male, White" for two columns, or by its values: ("Male", "White").
         Free: uses only what was released already, including a preparation of the answer. `population` adds a
         verdict for the population; by default it does so if the answer was asked with `population`.
+
+        The question, its explanations and its stories are read off the sharpest preparations stored. So a
+        later preparation may change them. `read_from` names those to read instead, by their numbers.
+
+        >>> import dpxplain as dpx
+        >>> answer = dpx.example("adult").query("SELECT sex, COUNT(*) FROM adult GROUP BY sex", rho=0.1)
+        >>> coarse, fine = answer.prepare(rho=0.01), answer.prepare(rho=0.5)
+        >>> answer.why("Male", "Female").explain().rho
+        0.5
+        >>> table = answer.why("Male", "Female", read_from=coarse.id).explain()
+        >>> table.rho, table.sharper, table.releases == (coarse.id,)
+        (0.01, True, True)
         """
         self._check_explainable()
         group, other = (tuple(side) if isinstance(side, list) else side for side in (group, other))
@@ -68,7 +82,7 @@ class Answer(ReleasedAnswer):
             method=method,
             population=self.population if population is None else population,
         )
-        return question.with_preparation()
+        return question.reading(read_from).with_preparation()
 
     @checked_arguments
     def why_ratio(
@@ -80,14 +94,15 @@ class Answer(ReleasedAnswer):
         confidence: float | None = None,
         method: str = DEFAULT_METHOD,
         population: bool | None = None,
+        read_from: EntryId | Sequence[EntryId] | None = None,
     ) -> RatioQuestion:
         """Why is `group` so high as a multiple of `other`? Without `other`: as a share of the total?
 
         The verdict says whether the ratio is above `at_least`. The default is 1 for a ratio, and an even
-        share for a share of the total. Free: uses only what was released already.
+        share for a share of the total. Free: uses only what was released already. `read_from` is as in `why`.
         """
         self._check_ratio()
-        return RatioQuestion(
+        question = RatioQuestion(
             ratio_of(self, group, other, at_least),
             self,
             self._dataset,
@@ -95,6 +110,7 @@ class Answer(ReleasedAnswer):
             method=method,
             population=self.population if population is None else population,
         )
+        return question.reading(read_from)
 
     def _check_ratio(self) -> None:
         self._check_explainable()

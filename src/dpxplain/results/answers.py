@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from dpxplain.errors import BadRequest, ExplanationError, QueryRefused, QuestionError
 from dpxplain.explanation.family_choice import FamilyChoice
-from dpxplain.model.charge import Budget, Request, Spend
+from dpxplain.model.charge import Budget, EntryId, Request, Spend
 from dpxplain.model.column import DomainValue
 from dpxplain.model.contrast import Contrast, judge
 from dpxplain.model.display import Charted, Finding, Record
@@ -194,10 +194,17 @@ class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, Answ
         confidence: float | None = None,
         method: str = DEFAULT_METHOD,
         population: bool | None = None,
+        read_from: EntryId | Sequence[EntryId] | None = None,
     ) -> Question:
         """The question of `Answer.why` about one value; `of` names it if there are several. Free."""
         return self._part(of).why(
-            group, other, at_least=at_least, confidence=confidence, method=method, population=population
+            group,
+            other,
+            at_least=at_least,
+            confidence=confidence,
+            method=method,
+            population=population,
+            read_from=read_from,
         )
 
     @checked_arguments
@@ -211,10 +218,17 @@ class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, Answ
         confidence: float | None = None,
         method: str = DEFAULT_METHOD,
         population: bool | None = None,
+        read_from: EntryId | Sequence[EntryId] | None = None,
     ) -> RatioQuestion:
         """The question of `Answer.why_ratio` about one value; `of` names it if there are several. Free."""
         return self._part(of).why_ratio(
-            group, other, at_least=at_least, confidence=confidence, method=method, population=population
+            group,
+            other,
+            at_least=at_least,
+            confidence=confidence,
+            method=method,
+            population=population,
+            read_from=read_from,
         )
 
     def _part(self, of: str | None) -> Answer:
@@ -567,7 +581,7 @@ _IN_A_GROUP = f" in a group of {TYPICAL_ROWS:,}"
 
 
 class PriceLevel(TypedDict):
-    """`margin` is how far off figures may be, in their own unit; empty where that is not known beforehand."""
+    """A price to compare. `margin` says how far off its figures may be, in their unit; empty if unknown."""
 
     rho: float
     free: bool

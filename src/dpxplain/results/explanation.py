@@ -13,16 +13,17 @@ from typing import Any, TypeVar
 from dpxplain.errors import DPXPlainError, ExplanationError
 from dpxplain.explanation.custom import CustomInfluence
 from dpxplain.explanation.family import PredicateFamily
-from dpxplain.model.charge import Request, Spend, rho_of_units, spend_units
+from dpxplain.model.charge import EntryId, Request, Spend, rho_of_units, spend_units
 from dpxplain.model.contrast import Verdict
 from dpxplain.model.display import Charted, Displayed, Finding, Record, Tabular, check_report_name, renderer
 from dpxplain.model.hardening import Frozen
-from dpxplain.model.process import stoppable_steps
+from dpxplain.model.process import cached_property, stoppable_steps
 from dpxplain.model.query import FilterPredicate, Predicate, filter_columns
 from dpxplain.model.release import ExplanationRelease, FoldedLine, PreparedRelease, Released, ReleasedLine
 from dpxplain.phases.dataset import Lookup, OpenDataset
 from dpxplain.phases.explain_custom import CustomPlan, CustomRelease, plan_custom
 from dpxplain.phases.explain_marginals import (
+    TABLE_ROWS,
     TYPICAL_ROWS,
     ReleasedStory,
     StoryLine,
@@ -30,7 +31,6 @@ from dpxplain.phases.explain_marginals import (
     plan_marginals,
 )
 from dpxplain.phases.plan import ExplanationOptions, ExplanationPlan
-from dpxplain.phases.prepare import Preparations
 from dpxplain.privacy.intervals import Interval
 from dpxplain.privacy.marginals.inference import Gap
 from dpxplain.results.base import Planned, ReleasedRows, Row, Truth, ends_record, require_curator
@@ -55,6 +55,7 @@ from dpxplain.words.sentences import (
     ORDER_PRICE,
     STORY_ADVICE,
     STORY_ORDER,
+    TABLE_DIFFERS,
     UNMATCHED,
     Advice,
     Circumstances,
@@ -163,6 +164,18 @@ class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, Explanation
         self.by_influence = all(row.share_removed is None for row in rows)
         self.rows = tuple(sorted(rows, key=_paper_order if self.by_influence else _by_share))
         self.freeze()
+
+    @property
+    def releases(self) -> tuple[EntryId, ...]:
+        """What it was read off besides the answer: its own entry, and that of a sharper verdict."""
+        return tuple(dict.fromkeys((*self.question.releases, self.entry.address)))
+
+    @property
+    def sharper(self) -> bool:
+        """Whether `read_from` leaves out a more precise preparation."""
+        if self.mechanism != "marginals":
+            return self.question.sharper
+        return self.question.preparations.leaves_out_sharper(self.plan.family)
 
     @property
     def mechanism(self) -> str:
@@ -410,7 +423,7 @@ class PlannedExplanation(Frozen):
     def _sharpened(self, released: Released[ExplanationRelease]) -> AskedQuestion:
         """The question with the gap from the table, so that both show the same gap."""
         better = self.plan.gap(released.value, self.question.confidence, self.question.method)
-        return self.question.sharpened_by(better, released.entry.id)
+        return self.question.sharpened_by(better, released.entry)
 
 
 # -- Custom influence --------------------------------------------------------------------------------------
@@ -538,6 +551,17 @@ class Story(Frozen, Charted, Tabular):
         self.freeze()
 
     @property
+    def releases(self) -> tuple[EntryId, ...]:
+        """What it was read off besides the answer: its preparations, and that of a sharper verdict."""
+        addresses = (entry.address for entry in self.entries)
+        return tuple(dict.fromkeys((*self.question.releases, *addresses)))
+
+    @property
+    def sharper(self) -> bool:
+        """Whether `read_from` leaves out a more precise preparation, or one with more levels."""
+        return self.plan.sharper
+
+    @property
     def rho(self) -> float:
         """The total ρ of the preparations that the story uses."""
         return rho_of_units(sum(spend_units(entry.rho) for entry in self.entries))
@@ -580,9 +604,21 @@ class Story(Frozen, Charted, Tabular):
             steps,
             ends_in_noise=self.ends_in_noise,
             advice=STORY_ADVICE,
+            differs=self._difference,
             caveat=counting.caveat,
             notes=self._notes(counting),
         )
+
+    @cached_property
+    def _difference(self) -> str:
+        """In what the table of single conditions differs from the first step; empty if it begins with it."""
+        try:
+            first = self._single_conditions()[0] if self.steps else None
+        except DPXPlainError:  # the table is lost in noise, or the ledger cannot be read
+            return ""
+        if first is None or first.predicate == self.steps[0].predicate:
+            return ""
+        return TABLE_DIFFERS.format(condition_phrase(first.predicate, self._dataset.schema))
 
     def phrase(self, step: StoryLine) -> str:
         """A step's own condition, as part of a sentence."""
@@ -622,8 +658,8 @@ class Story(Frozen, Charted, Tabular):
     def _single_conditions(self) -> Explanation:
         """The explanation by single conditions, which the story's preparation includes."""
         terms = self.plan.terms
-        stored = Preparations(terms.query, self._dataset).find(terms.family)
-        plan = plan_marginals(replace(terms, k=min(5, terms.family.size), rho=_ANY_RHO), stored)
+        stored = self.question.preparations.find(terms.family)
+        plan = plan_marginals(replace(terms, k=min(TABLE_ROWS, terms.family.size), rho=_ANY_RHO), stored)
         if plan.stored is None:  # nothing is charged for a report
             raise ExplanationError(
                 "The story's first step is lost in noise.",

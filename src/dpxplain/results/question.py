@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
-from typing import Literal, overload
+from typing import Literal, Self, overload
 
-from dpxplain.errors import DPXPlainError, ExplanationError, QuestionError
+from dpxplain.errors import DPXPlainError, ExplanationError, QuestionError, UnknownMeasurement
 from dpxplain.explanation.custom import CustomInfluence
 from dpxplain.explanation.distinct import is_folded_by_default
 from dpxplain.explanation.family import PredicateFamily
 from dpxplain.explanation.family_choice import FamilyChoice, Predicates, eligible_attributes
-from dpxplain.model.charge import Spend
+from dpxplain.model.charge import Entry, EntryId, Spend
 from dpxplain.model.contrast import Contrast, Ratio
-from dpxplain.model.hardening import plain_number
+from dpxplain.model.hardening import plain, plain_number
 from dpxplain.model.process import cached_property
 from dpxplain.phases.assess import assess_ratio, known_divisor, linear_question
 from dpxplain.phases.dataset import Lookup, OpenDataset
 from dpxplain.phases.explain import PrecisionGoal, best_split, may_be_prepared, plan_explanation, plan_for
-from dpxplain.phases.explain_marginals import StoryPlan, assess_prepared, plan_story
+from dpxplain.phases.explain_marginals import StoryPlan, assess_prepared, not_covered, plan_story
 from dpxplain.phases.plan import (
     ExplanationOptions,
     ExplanationPlan,
@@ -259,7 +260,7 @@ class Question(AskedQuestion):
             price = 1.0 if rho is None else rho
             options = ExplanationOptions(choice, k=1, confidence=confidence, distinct=False)
             terms = self._terms(self._family(choice), options, price)
-            return plan_story(terms, self._dataset, self._preparations, choice, levels, rho)
+            return plan_story(terms, self._dataset, self.preparations, choice, levels, rho)
 
         def spends_at(rho: float) -> tuple[Spend, ...]:
             preparation = plan_at(rho).preparation
@@ -305,7 +306,7 @@ class Question(AskedQuestion):
     def _cheapest(self, goal: PrecisionGoal, options: ExplanationOptions) -> ExplanationPlan:
         family = self._family(options.choice.in_schema_order(self._dataset.schema))
         terms = self._terms(family, options, 1.0)
-        return plan_for(goal, terms, self._preparations.find(family), self.relative_to, options.mechanism)
+        return plan_for(goal, terms, self.preparations.find(family), self.relative_to, options.mechanism)
 
     def truth(
         self,
@@ -341,24 +342,61 @@ class Question(AskedQuestion):
         except DPXPlainError:
             return self
         better = assess_prepared(terms, stored.release, self.confidence, self.method)
-        return self.sharpened_by(better, stored.entry.id)
+        return self.sharpened_by(better, stored.entry)
+
+    def reading(self, releases: EntryId | Sequence[EntryId] | None) -> Self:
+        """This question, read off these stored releases only. Raises if one is not about its answer."""
+        if releases is None:
+            return self
+        other = copy(self)
+        named = (releases,) if isinstance(releases, int | str) else tuple(map(plain, releases))
+        object.__setattr__(other, "read_from", named)
+        entries = other.preparations.entries if named else []
+        for id in named:
+            if not isinstance(id, int | str) or not self._is_about_answer(id, entries):
+                raise UnknownMeasurement(
+                    f"Answer {self.answer.id} has no measurement number {id!r}.",
+                    remedy="Leave out the number to read the sharpest measurement that is stored.",
+                )
+        return other
+
+    def _is_about_answer(self, id: EntryId, preparations: Sequence[Entry]) -> bool:
+        """Whether the number is that of a preparation, or of an explanation that was paid for by itself."""
+        if any(entry.is_named(id) for entry in preparations):
+            return True
+        entry = self._dataset.ledger.entry(self._dataset.name, id)
+        if entry is None or entry.kind != "explain" or entry.request is None:
+            return False
+        return self.answer.entry.is_named(entry.request["answer"])
+
+    @property
+    def sharper(self) -> bool:
+        if self.read_from is None or self.ratio is not None or self.in_general is not None:
+            return False
+        family = self._default_family
+        return family is not None and self.preparations.leaves_out_sharper(family)
 
     @cached_property
     def _default_preparation(self) -> Lookup[tuple[PredicateFamily, StoredPreparation]]:
         """Looks up the preparation for the default conditions."""
         return Lookup(self._dataset, self._find_default_preparation)
 
-    def _find_default_preparation(self) -> tuple[PredicateFamily, StoredPreparation] | None:
+    @property
+    def _default_family(self) -> PredicateFamily | None:
+        """The default conditions; None if the answer cannot be explained."""
         query = self.answer.statement.query
         if self.answer.no_influence or not eligible_attributes(self.answer.schema, query):
             return None
-        family = self._family(FamilyChoice())
-        stored = self._preparations.find(family)
-        return None if stored is None else (family, stored)
+        return self._family(FamilyChoice())
+
+    def _find_default_preparation(self) -> tuple[PredicateFamily, StoredPreparation] | None:
+        family = self._default_family
+        stored = None if family is None else self.preparations.find(family)
+        return None if family is None or stored is None else (family, stored)
 
     @cached_property
-    def _preparations(self) -> Preparations:
-        return Preparations(self.answer.statement.query, self._dataset)
+    def preparations(self) -> Preparations:
+        return Preparations(self.answer.statement.query, self._dataset, self.read_from)
 
     def plan_explain(self, options: ExplanationOptions) -> PlannedExplanation:
         """Plan `explain` without running it, to price it or run it later. Spends nothing."""
@@ -370,7 +408,7 @@ class Question(AskedQuestion):
         mechanism, split = options.mechanism, options.split
         choice = options.choice.in_schema_order(self._dataset.schema)
         family = self._family(choice)
-        stored = self._preparations.find(family) if may_be_prepared(mechanism) else None
+        stored = self.preparations.find(family) if may_be_prepared(mechanism) else None
         price = asked
         if price is None:
             if stored is None:
@@ -424,6 +462,8 @@ class Question(AskedQuestion):
 
     def _needs_a_price(self) -> ExplanationError:
         """The error for an explanation that is neither prepared nor paid for, with the cost of either."""
+        if self.read_from is not None:
+            return not_covered()
         limit = self._dataset.ledger.budget(self._dataset.name).limit
         _, alone, _ = ladder(USUAL_EXPLANATION, limit)
         _, once, _ = ladder(USUAL_PREPARATION, limit)

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.family_choice import FamilyChoice
-from dpxplain.model.charge import EntryId, Request, Spend
+from dpxplain.model.charge import Entry, EntryId, Request, Spend
 from dpxplain.model.column import DomainValue, label
 from dpxplain.model.contrast import Contrast, Ratio, Verdict
 from dpxplain.model.display import Charted, Finding, Record
@@ -27,6 +27,7 @@ from dpxplain.phases.assess import Assessment, PopulationReading, assess, group_
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.measure import read_quality
 from dpxplain.phases.plan import ExplanationPlan
+from dpxplain.phases.prepare import Preparations
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_asked_confidence
 from dpxplain.results.base import ReleasedRows
 from dpxplain.results.combination import (
@@ -385,7 +386,7 @@ class Earlier:
 
     estimate: float
     interval: Interval
-    preparation: EntryId
+    preparation: Entry
 
 
 class AskedQuestion(ABC, Frozen, Charted):
@@ -396,6 +397,8 @@ class AskedQuestion(ABC, Frozen, Charted):
     ratio: Ratio | None = None
     """The groups that are divided, if the question is about a ratio or share."""
     earlier: Earlier | None = None
+    read_from: tuple[EntryId, ...] | None = None
+    """The stored releases that may be read besides the answer; None reads the sharpest."""
 
     def __init__(
         self,
@@ -422,7 +425,7 @@ class AskedQuestion(ABC, Frozen, Charted):
         self._dataset = dataset
         self.freeze()
 
-    def sharpened_by(self, better: Assessment | None, preparation: EntryId) -> Self:
+    def sharpened_by(self, better: Assessment | None, preparation: Entry) -> Self:
         """This question with the more precise number of a preparation; itself if `better` is None.
 
         A verdict for the population comes from the answer alone, so a question with one stays as it is.
@@ -442,10 +445,8 @@ class AskedQuestion(ABC, Frozen, Charted):
             return ""
         low, high = self.earlier.interval
         was, ends = self.unit.number(self.earlier.estimate, high - low), self.unit.open_interval(low, high)
-        return (
-            f"The {self.measured} was {was} ({ends}) before the preparation (no. {self.earlier.preparation}) "
-            "made it more precise."
-        )
+        preparation = f"the preparation (no. {self.earlier.preparation.id})"
+        return f"The {self.measured} was {was} ({ends}) before {preparation} made it more precise."
 
     @property
     def labels(self) -> list[str]:
@@ -549,6 +550,21 @@ class AskedQuestion(ABC, Frozen, Charted):
         released = self.unit.number(self.estimate, min(width, 10 * (constant - self.estimate)))
         below = f"the noisy value is {released}, below {self.unit.given(constant)}."
         return f"The answer shows the opposite: {below}"
+
+    @property
+    def releases(self) -> tuple[EntryId, ...]:
+        """What its number was read off besides the answer: `read_from` of the same question for ever."""
+        return () if self.earlier is None else (self.earlier.preparation.address,)
+
+    @property
+    @abstractmethod
+    def sharper(self) -> bool:
+        """Whether `read_from` leaves out a more precise preparation of the default conditions."""
+
+    @property
+    @abstractmethod
+    def preparations(self) -> Preparations:
+        """The stored preparations of its answer that may be read."""
 
     @property
     @abstractmethod

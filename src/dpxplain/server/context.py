@@ -19,7 +19,7 @@ from fastapi import Depends, Request
 from dpxplain.curator import CuratorDataset
 from dpxplain.errors import LedgerUnavailable
 from dpxplain.ledger.protocol import Ledger
-from dpxplain.model.charge import Charge, Ending, Entry
+from dpxplain.model.charge import Charge, Ending, Entry, failure_number
 from dpxplain.phases.concurrency import KeyedLocks
 from dpxplain.phases.dataset import LocalReleaser, OpenDataset, StoredReleaser
 from dpxplain.render.snippets import CodePlace
@@ -195,7 +195,18 @@ class DatasetAccess:
         if self.caller.is_curator:
             return None
         limit = self.server.failures
-        return failure_count(limit.counted(self.name, self.caller.name).total(), limit.most)
+        endings = limit.counted(self.name, self.caller.name)
+        return failure_count(failure_number(endings), limit.most, is_blocked=limit.blocks(endings))
+
+    def lost_requests(self) -> list[tuple[Entry, Ending]]:
+        """The caller's charged requests that broke off, and that are free to repeat; the newest first."""
+        version, rows = self.dataset.schema.table.version, self.server.ledger.failures.lost
+        entries = (
+            (self.account.at_row(self.name, row), ending) for row, ending in rows(self.name, self.caller.name)
+        )
+        return [
+            (entry, ending) for entry, ending in entries if entry is not None and entry.version == version
+        ]
 
     async def measure(self, work: Callable[[Task], T]) -> T:
         """Awaits work that reads data. Raises at once if the server is busy."""

@@ -15,7 +15,7 @@ from dpxplain.errors import DPXPlainError, ExplanationError, QueryRefused, Quest
 from dpxplain.explanation.family import PredicateFamily
 from dpxplain.explanation.influence import cover
 from dpxplain.ledger.single_flight import Failures
-from dpxplain.model.charge import Ending
+from dpxplain.model.charge import Ending, failure_number
 from dpxplain.model.groups import Groups
 from dpxplain.model.process import bytes_of
 from dpxplain.model.query import Query
@@ -32,7 +32,7 @@ from dpxplain.results.preview import (
 )
 from dpxplain.server.config import Limits
 from dpxplain.server.pool import Pool
-from dpxplain.server.problems import too_many, too_many_failures
+from dpxplain.server.problems import too_many, too_many_crashes, too_many_failures
 
 if TYPE_CHECKING:
     from dpxplain.ledger.jobs import Processes
@@ -293,7 +293,8 @@ class FailureLimit:
     After `limits.failures` failures nothing more is measured for that analyst on that data set until the
     curator forgives them. A failure is an entry that the analyst asked to cancel, or an entry that ended
     without a release for a reason that the data may have caused. Each counts from the padded end of its
-    request on.
+    request on. Deaths of the server during the analyst's requests are no failures of theirs, and are counted
+    apart, up to the same number (docs/adr/0044).
     """
 
     def __init__(self, failures: Failures, pool: Pool, limits: Limits) -> None:
@@ -302,10 +303,17 @@ class FailureLimit:
         self.most = limits.failures
 
     def check(self, dataset: str, analyst: str) -> None:
-        if self.counted(dataset, analyst).total() >= self.most:
+        endings = self.counted(dataset, analyst)
+        if failure_number(endings) >= self.most:
             raise too_many_failures()
+        if self.blocks(endings):
+            raise too_many_crashes()
+
+    def blocks(self, endings: Counter[Ending]) -> bool:
+        """Whether nothing more is measured for an analyst with these endings."""
+        return max(failure_number(endings), endings[Ending.DIED]) >= self.most
 
     def counted(self, dataset: str, analyst: str) -> Counter[Ending]:
-        """The failures that count now, by how the requests ended."""
+        """The failures and deaths that count now, by how the requests ended."""
         running, failed = self._pool.running_entries, self._pool.failed_entries
         return self._failures.counted(dataset, analyst, running=running, failed=failed)

@@ -28,6 +28,7 @@ from dpxplain.errors import (
     LedgerBehind,
     LedgerUnavailable,
     SchemaError,
+    UnknownMeasurement,
 )
 from dpxplain.server.records import FailureCount, Position, SchemaProblem
 
@@ -176,8 +177,21 @@ def too_many_failures() -> Problem:
     )
 
 
-def failure_count(counted: int, most: int) -> FailureCount:
+def too_many_crashes() -> Problem:
+    return Problem(
+        409,
+        "too_many_crashes",
+        "The server crashed too often while it measured for you on this data set. Crashes can reveal "
+        "something about the data, so your new queries are blocked. Nothing was charged.",
+        "Stored answers stay free. Ask the curator, who can unblock you.",
+    )
+
+
+def failure_count(counted: int, most: int, *, is_blocked: bool) -> FailureCount:
     """The count with a sentence, which is empty before the first failure."""
+    if is_blocked and counted < most:
+        sentence = too_many_crashes().shape["message"].removesuffix(" Nothing was charged.")
+        return FailureCount(counted=counted, most=most, blocked=True, sentence=sentence)
     sentence = (
         f"You have used {counted} of {most} allowed failures (charged requests that failed or were stopped). "
     )
@@ -187,7 +201,7 @@ def failure_count(counted: int, most: int) -> FailureCount:
         sentence += (
             f"After {most}, the server blocks your new queries until the curator forgives the failures."
         )
-    return FailureCount(counted=counted, most=most, sentence=sentence if counted else "")
+    return FailureCount(counted=counted, most=most, blocked=is_blocked, sentence=sentence if counted else "")
 
 
 def stopping(rho: float, failures: FailureCount | None) -> str:
@@ -332,6 +346,8 @@ def _http_status(error: DPXPlainError) -> int | None:
         return 409
     if isinstance(error, CuratorOnly):
         return 403
+    if isinstance(error, UnknownMeasurement):
+        return 404
     return 400 if isinstance(error, BadRequest) else None
 
 

@@ -16,9 +16,9 @@ from typing_extensions import TypedDict
 
 from dpxplain.engines.opening import engine_name
 from dpxplain.errors import QueryRefused
-from dpxplain.ledger.ledger import BudgetRequest, DayOfUse
+from dpxplain.ledger.ledger import BudgetAnswer, BudgetRequest, DayOfUse
 from dpxplain.ledger.protocol import Allowance, AuditRecord, Job, Share, Token
-from dpxplain.model.charge import LARGEST_RHO, Budget
+from dpxplain.model.charge import LARGEST_RHO, Budget, Ending, Entry, EntryId
 from dpxplain.model.column import Bin, Column, DomainValue, label
 from dpxplain.model.display import as_json, public
 from dpxplain.model.expression import sql_literal, sql_name
@@ -32,6 +32,7 @@ from dpxplain.results.schema_check import SchemaFit, SchemaWarning
 from dpxplain.sql.parse import parse
 from dpxplain.wire.shapes import (
     BudgetFigures,
+    BudgetPayload,
     ExplanationPayload,
     HistoryLine,
     PreparedPayload,
@@ -216,6 +217,21 @@ def _rounded_up(rho: float) -> float:
     return math.ceil(round(rho * power, 9)) / power
 
 
+def lost_request(entry: Entry, ending: Ending) -> LostRequest:
+    """A charged request that broke off, with a sentence on what that means."""
+    stopped = ending in (Ending.DIED, Ending.STOPPED)
+    reason = "The server stopped while it measured this" if stopped else "The server could not finish this"
+    return LostRequest(
+        id=entry.id,
+        kind=entry.kind,
+        description=entry.description,
+        rho=entry.rho,
+        time=entry.time.isoformat(),
+        request=None if entry.request is None else dict(entry.request),
+        words=f"{reason}. {numbers.rho(entry.rho)} was charged. Asking again costs nothing more.",
+    )
+
+
 # -- Response bodies ---------------------------------------------------------------------------------------
 
 
@@ -302,6 +318,7 @@ class Me(TypedDict):
     role: Literal["analyst", "curator"] | None
     single_user: bool
     signed_in: bool
+    waiting_requests: int  # for more budget, on all data sets; 0 for an analyst, who cannot answer them
 
 
 class Summary(TypedDict):
@@ -350,6 +367,7 @@ class DatasetPayload(TypedDict):
     budget: BudgetFigures
     role: Literal["analyst", "curator"]  # yours
     failures: NotRequired[FailureCount | None]  # null for a curator, whose failures do not count
+    lost: NotRequired[list[LostRequest]]  # the newest first
     quality: NotRequired[ReleasePayload | None]  # the latest; left out while the data are not the version's
 
 
@@ -358,7 +376,20 @@ class FailureCount(TypedDict):
 
     counted: int
     most: int
+    blocked: bool  # by these, or by crashes of the server, which are not counted among them
     sentence: str
+
+
+class LostRequest(TypedDict):
+    """A charged request of yours that broke off without a result. Sending it again is free."""
+
+    id: EntryId
+    kind: str
+    description: str
+    rho: float
+    time: str
+    request: dict[str, Any] | None  # what to send again
+    words: str
 
 
 @public(
@@ -418,7 +449,7 @@ class ClientRelease(TypedDict):
 
 @public(
     "AllowancePayload",
-    "analyst limit spent remaining expires reason by time failures blocked why",
+    "analyst limit spent remaining expires reason by time failures crashes blocked why",
 )
 @dataclass(frozen=True)
 class AnalystLine(Allowance):
@@ -426,14 +457,20 @@ class AnalystLine(Allowance):
 
     failures: int
     """Charged requests that failed or were stopped since failures were last forgiven."""
+    crashes: int
+    """How often the server died while it measured for them, since then."""
     blocked: bool
     """Whether the server measures nothing more for them until a curator forgives their failures."""
     why: str
-    """The failures in words, for the curator."""
+    """The failures and crashes in words, for the curator."""
 
 
 class Analysts(TypedDict):
     analysts: list[AnalystLine]
+
+
+class OwnBudget(BudgetPayload):
+    request: BudgetAnswer | None  # your newest request for more, and what became of it
 
 
 class BudgetRequests(TypedDict):

@@ -294,6 +294,13 @@ class Why(Body):
         default=False,
         description="Also what holds in the population that the rows were drawn from at random.",
     )
+    read_from: list[Id] | None = Field(
+        default=None,
+        alias="from",
+        max_length=20,
+        description="The numbers of the stored releases to read besides the answer, as `releases` of an "
+        "earlier response lists them. null reads the sharpest.",
+    )
     chart_width: ChartWidth | None = None
 
 
@@ -481,7 +488,12 @@ def question_of(session: Session, why: Why) -> Question:
         if group in weights:
             raise QuestionError("You named a group twice.", remedy="Give each group one weight.")
         weights[group] = part.weight
-    options: Any = {"confidence": why.confidence, "method": why.method, "population": why.population}
+    options: Any = {
+        "confidence": why.confidence,
+        "method": why.method,
+        "population": why.population,
+        "read_from": why.read_from,
+    }
     if why.compare == "difference":
         return answer.why(weights, at_least=why.at_least or 0.0, **options)
     expected = [1.0] if why.compare == "share" else [1.0, -1.0]

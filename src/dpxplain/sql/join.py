@@ -173,7 +173,7 @@ class _Reader:
         on = self._condition(declared.key, joins[0], data_alias, alias)
         join_column = matching(on, joins)
         if not join_column:
-            remedy = f"Join it on {' or '.join(joins)}; tables.{table}.joins in the schema may list more."
+            remedy = f"Join it on {' or '.join(joins)}. The curator can list more in tables.{table}.joins."
             raise self.source.refuse(
                 f"The schema does not say that {on.name} holds a key of {table}.", remedy, place
             )

@@ -207,7 +207,7 @@ def _quantile(node: exp.Expr, inner: exp.Expr, condition: exp.Expr | None, scope
     column = filtered_name(inner, condition, scope)
     declared = scope.schema.column(column)
     if declared.is_temporal or not (declared.is_summable or declared.edges):
-        remedy = f"Declare bounds = [low, high] or edges = [...] for {column} in the schema."
+        remedy = f"The curator can declare bounds = [low, high] or edges = [...] for {column}."
         raise scope.refuse(
             f"A quantile needs a column with bounds or edges; {column} has none.", remedy, inner
         )
@@ -242,8 +242,8 @@ def _numeric(kind: MeasuredKind, column: str, at: exp.Expr, scope: Scope) -> str
             raise scope.refuse(f"The values of {column} are too large for {kind.upper()}.", remedy, at)
         return number_name(column, at, scope)
     usable = [name for name, other in scope.schema.columns.items() if other.is_summable]
-    instead = f"; columns with bounds: {', '.join(usable)}" if usable else ""
-    remedy = f"Declare bounds = [low, high] for {column} in the schema{instead}."
+    instead = f"Choose a column with bounds: {', '.join(usable)}. " if usable else ""
+    remedy = f"{instead}The curator can declare bounds = [low, high] for {column}."
     raise scope.refuse(f"{kind.upper()} needs a column with bounds; {column} has none.", remedy, at)
 
 
@@ -255,7 +255,7 @@ def _group(tree: exp.Select, scope: Scope, outputs: tuple[Output, ...]) -> tuple
         if column in columns:
             raise scope.refuse(f"GROUP BY names {column} twice.", "Name it once.", item)
         if scope.schema.column(column).domain is None:
-            remedy = f"Declare edges = [...] for {column} in the schema, or group by another column."
+            remedy = f"Group by another column. The curator can declare edges = [...] for {column}."
             if column not in scope.schema.columns:
                 remedy = (
                     f"Group by FLOOR({column} / 10), or by CASE WHEN {column} > 0 THEN 'yes' ELSE 'no' END."

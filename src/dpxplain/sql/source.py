@@ -238,7 +238,7 @@ STATEMENTS: dict[str, str] = {
     "You can only read the data. Write a SELECT with COUNT, SUM or AVG.",
 )
 
-_JOIN = ("JOIN", "Query one table. Join the tables beforehand, and declare the result in the schema.")
+_JOIN = ("JOIN", "Query one table. The curator can join the tables beforehand and declare the result.")
 _PER_ROW = "It returns a value for each row, and rows are private. Use COUNT, SUM or AVG with GROUP BY."
 _SHARE = (
     "For each group's share of the total, ask for COUNT(*) or SUM(column) with GROUP BY. Then use "

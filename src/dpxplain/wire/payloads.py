@@ -323,6 +323,8 @@ def question_payload(question: AskedQuestion, truth: Truth | None = None) -> Que
         finding=question.finding,
         note=question.note,
         sharpened=question.sharpened,
+        releases=list(question.releases),
+        sharper=question.sharper,
         shaped_by=list(question.shaped_by),
         prepared=question.prepared,
         attributes=attributes,
@@ -381,7 +383,14 @@ def explanation_payload(
         advice=None
         if advised is None
         else AdvicePayload(exclude=advised.exclude, conjuncts=advised.conjuncts, rho=advised.rho),
-        caption=sentences.caption(answer.schema, table.entry, table.confidence),
+        releases=list(table.releases),
+        sharper=table.sharper,
+        caption=sentences.caption(
+            answer.schema,
+            table.entry,
+            table.confidence,
+            sentences.source_text(answer.entry, table.releases),
+        ),
         question=question_payload(table.question),
         mechanism=table.mechanism,
         reason=table.plan.reason,
@@ -470,6 +479,8 @@ class StoryPayload(TypedDict):
     kind: Literal["story"]
     id: EntryId  # of the preparation that its last level was read from
     preparations: list[StoryPreparation]  # all that it was read from; `rho` is their sum
+    releases: list[EntryId]  # these, and what its verdict was read off; the same as `from` reads it again
+    sharper: bool  # whether `from` left out something more precise, or with more steps
     title: str
     caption: str
     measured: str
@@ -493,8 +504,15 @@ def story_payload(story: Story, budget: Budget) -> StoryPayload:
         kind="story",
         id=story.id,
         preparations=[StoryPreparation(id=entry.id, rho=entry.rho) for entry in story.entries],
+        releases=list(story.releases),
+        sharper=story.sharper,
         title=sentences.question_filter(story.question.title, answer.statement, answer.schema),
-        caption=sentences.caption(answer.schema, story.entries[-1], story.confidence),
+        caption=sentences.caption(
+            answer.schema,
+            story.entries[-1],
+            story.confidence,
+            sentences.source_text(answer.entry, story.releases),
+        ),
         measured=story.question.measured,
         levels=story.levels,
         confidence=story.confidence,

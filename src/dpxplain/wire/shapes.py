@@ -20,7 +20,7 @@ from dpxplain.model.query import And, Comparison, Filter, IsNull, Membership, Or
 from dpxplain.model.schema import Schema
 from dpxplain.privacy.accounting import epsilons
 from dpxplain.render.snippets import Code
-from dpxplain.words import numbers
+from dpxplain.words import numbers, prices
 
 if TYPE_CHECKING:
     from dpxplain.results.quality import Discovery
@@ -53,6 +53,7 @@ class BudgetFigures(TypedDict):
     expires: str | None
     shared_remaining: float | None
     gaussian: float  # the part of the spent ρ that paid for Gaussian noise
+    explained: str  # what ε means here, and what discoveries have added to δ, in sentences
 
 
 class BudgetPayload(BudgetFigures):
@@ -80,6 +81,7 @@ def budget_figures(budget: Budget) -> BudgetFigures:
         gaussian=budget.gaussian,
         expires=None if budget.expires is None else budget.expires.isoformat(),
         shared_remaining=budget.shared_remaining,
+        explained=" ".join(prices.budget_notes(budget.discovered_delta, budget.total_delta)),
     )
 
 
@@ -245,6 +247,8 @@ class QuestionPayload(EstimateTexts):
     finding: Finding
     note: str
     sharpened: str  # the number before a preparation made it more precise; empty where none did
+    releases: list[EntryId]  # what it was read off besides the answer; the same as `from` reads it again
+    sharper: bool  # whether `from` left out something more precise
     shaped_by: list[str]
     prepared: bool
     attributes: list[str]  # which may explain it
@@ -306,6 +310,8 @@ class ExplanationPayload(TypedDict):
     finding: Finding
     order_note: str  # what it would take to make the order clear; empty if it is clear or not affordable
     advice: AdvicePayload | None  # null if a condition is clear
+    releases: list[EntryId]  # what it was read off besides the answer; the same as `from` reads it again
+    sharper: bool  # whether `from` left out something more precise
     caption: str  # data, cost, date and confidence
     question: QuestionPayload
     mechanism: str

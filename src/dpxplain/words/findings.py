@@ -655,10 +655,14 @@ def story_finding(
     *,
     ends_in_noise: bool,
     advice: str = "",
+    differs: str = "",
     caveat: str = "",
     notes: Sequence[str] = (),
 ) -> Finding:
-    """The conditions behind a gap, step by step, and the gap that remains."""
+    """The conditions behind a gap, step by step, and the gap that remains.
+
+    `differs` says in what the table beside it differs, if it does.
+    """
     caveat = caveat or ASSOCIATION
     if asked.verdict is not Verdict.REAL:
         headline, support = _nothing_to_explain(asked)
@@ -682,6 +686,8 @@ def story_finding(
         sentences.append(f"Next, within them: {', then '.join(names)}.")
     elif ends_in_noise:
         sentences.append(NOTHING_ELSE)
+    if differs:
+        sentences.append(differs)
     return Finding(headline, " ".join(sentences), caveat, tuple(notes))
 
 

@@ -222,6 +222,11 @@ def discovered_delta(spent: float, total: float) -> str:
     )
 
 
+def budget_notes(discovered: float, total: float) -> tuple[str, ...]:
+    """What the ε of a budget means, and the δ that discoveries have spent, if they have."""
+    return (EPSILON, discovered_delta(discovered, total)) if discovered else (EPSILON,)
+
+
 def threshold(least: int, delta: float) -> str:
     """The number of units that a value needs to be discovered, as sentences."""
     return (

@@ -9,7 +9,7 @@ from datetime import date
 from itertools import combinations, groupby
 from typing import TYPE_CHECKING
 
-from dpxplain.model.charge import Entry
+from dpxplain.model.charge import Entry, EntryId
 from dpxplain.model.column import Bin, edge_text, label
 from dpxplain.model.contrast import Contrast, Ratio, Verdict
 from dpxplain.model.expression import ComparisonOperator, Value
@@ -97,12 +97,24 @@ def _sentence(values: str, statement: Statement, schema: Schema) -> str:
     return f"{values}{of}{where}{having}"
 
 
-def caption(schema: Schema, entry: Entry, confidence: float) -> str:
-    """The caption of a result that leaves the page: the data, the cost, the date and the confidence."""
+def caption(schema: Schema, entry: Entry, confidence: float, source: str = "") -> str:
+    """The caption of a result that leaves the page: the data, the cost, the date and the confidence.
+
+    `source` is what it was read off, if that is more than the entry (`source_text`).
+    """
     return (
-        f"{clean(schema.table.name)} · number {entry.id} · cost {rho(entry.rho)} · {entry.time:%Y-%m-%d} · "
-        f"{level(confidence)} intervals, for privacy noise only"
+        f"{clean(schema.table.name)} · {source or f'number {entry.id}'} · cost {rho(entry.rho)} · "
+        f"{entry.time:%Y-%m-%d} · {level(confidence)} intervals, for privacy noise only"
     )
+
+
+def source_text(answer: Entry, releases: Sequence[EntryId]) -> str:
+    """The numbers of an answer and of the measurements that an explanation of it was read off.
+
+    With these numbers, the same explanation can be shown again.
+    """
+    measurements = f"measurement{'s' if len(releases) > 1 else ''} {listed(list(map(str, releases)))}"
+    return f"answer {answer.address}, {measurements}"
 
 
 # -- Values and groups -------------------------------------------------------------------------------------
@@ -448,6 +460,10 @@ CUSTOM_INTERVALS = (
 )
 MAY_MISS = "A condition that matters slightly more may be missing from the table."
 STORY_ORDER = "Which condition comes first at each step is an estimate."
+TABLE_DIFFERS = (
+    "The table begins with {}. A story is stricter: the effect must be certain, and rows of each group must "
+    "remain."
+)
 STORY_ADVICE = "A larger ρ, or fewer columns with attributes=[…], may show more."
 ORDER_PRICE = "The order would be clear for about {rho}."
 _FOLDED = 4  # conditions named under a row; the others are counted

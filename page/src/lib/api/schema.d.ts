@@ -159,7 +159,7 @@ export interface paths {
         };
         /**
          * Budget
-         * @description What you may spend, have spent and have left.
+         * @description What you may spend, have spent and have left, and what became of your request for more.
          */
         get: operations["budget_api_v1_datasets__dataset__budget_get"];
         put?: never;
@@ -1108,6 +1108,8 @@ export interface components {
             time: string | null;
             /** Failures */
             failures: number;
+            /** Crashes */
+            crashes: number;
             /** Blocked */
             blocked: boolean;
             /** Why */
@@ -1376,6 +1378,24 @@ export interface components {
         BoughtQuality: {
             quality: components["schemas"]["QualityPayload"] | null;
         };
+        /** BudgetAnswer */
+        BudgetAnswer: {
+            /** Asked At */
+            asked_at: string;
+            /** Rho */
+            rho: number;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "waiting" | "granted" | "declined";
+            /** Given */
+            given: number | null;
+            /** Decided At */
+            decided_at: string | null;
+            /** Reason */
+            reason: string | null;
+        };
         /** BudgetFigures */
         BudgetFigures: {
             rho: components["schemas"]["Amounts"];
@@ -1393,29 +1413,8 @@ export interface components {
             shared_remaining: number | null;
             /** Gaussian */
             gaussian: number;
-        };
-        /** BudgetPayload */
-        BudgetPayload: {
-            rho: components["schemas"]["Amounts"];
-            epsilon: components["schemas"]["Amounts"];
-            epsilon_text: components["schemas"]["AmountTexts"];
-            /** Delta */
-            delta: number;
-            /** Discovered Delta */
-            discovered_delta: number;
-            /** Total Delta */
-            total_delta: number;
-            /** Expires */
-            expires: string | null;
-            /** Shared Remaining */
-            shared_remaining: number | null;
-            /** Gaussian */
-            gaussian: number;
-            /**
-             * Kind
-             * @constant
-             */
-            kind: "budget";
+            /** Explained */
+            explained: string;
         };
         /** BudgetRequestLine */
         BudgetRequestLine: {
@@ -1554,6 +1553,8 @@ export interface components {
              */
             role: "analyst" | "curator";
             failures?: components["schemas"]["FailureCount"] | null;
+            /** Lost */
+            lost?: components["schemas"]["LostRequest"][];
             quality?: components["schemas"]["ReleasePayload"] | null;
         };
         /** Datasets */
@@ -1702,6 +1703,11 @@ export interface components {
              * @default false
              */
             population?: boolean;
+            /**
+             * From
+             * @description The numbers of the stored releases to read besides the answer, as `releases` of an earlier response lists them. null reads the sharpest.
+             */
+            from?: (number | string)[] | null;
             /** Chart Width */
             chart_width?: number | null;
             /** Rho */
@@ -1819,6 +1825,10 @@ export interface components {
             /** Order Note */
             order_note: string;
             advice: components["schemas"]["AdvicePayload"] | null;
+            /** Releases */
+            releases: (number | string)[];
+            /** Sharper */
+            sharper: boolean;
             /** Caption */
             caption: string;
             question: components["schemas"]["QuestionPayload"];
@@ -1898,6 +1908,8 @@ export interface components {
             counted: number;
             /** Most */
             most: number;
+            /** Blocked */
+            blocked: boolean;
             /** Sentence */
             sentence: string;
         };
@@ -2177,6 +2189,28 @@ export interface components {
             result: components["schemas"]["ExplanationPayload"] | components["schemas"]["PreparedPayload"] | components["schemas"]["ClientRelease"] | null;
             error: components["schemas"]["Failure"] | null;
         };
+        /**
+         * LostRequest
+         * @description A charged request of yours that broke off without a result. Sending it again is free.
+         */
+        LostRequest: {
+            /** Id */
+            id: number | string;
+            /** Kind */
+            kind: string;
+            /** Description */
+            description: string;
+            /** Rho */
+            rho: number;
+            /** Time */
+            time: string;
+            /** Request */
+            request: {
+                [key: string]: unknown;
+            } | null;
+            /** Words */
+            words: string;
+        };
         /** Me */
         Me: {
             /** Name */
@@ -2187,6 +2221,8 @@ export interface components {
             single_user: boolean;
             /** Signed In */
             signed_in: boolean;
+            /** Waiting Requests */
+            waiting_requests: number;
         };
         /** MeasureQuality */
         MeasureQuality: {
@@ -2219,6 +2255,32 @@ export interface components {
              * @example 2030-01-31T12:00:00Z
              */
             expires: string;
+        };
+        /** OwnBudget */
+        OwnBudget: {
+            rho: components["schemas"]["Amounts"];
+            epsilon: components["schemas"]["Amounts"];
+            epsilon_text: components["schemas"]["AmountTexts"];
+            /** Delta */
+            delta: number;
+            /** Discovered Delta */
+            discovered_delta: number;
+            /** Total Delta */
+            total_delta: number;
+            /** Expires */
+            expires: string | null;
+            /** Shared Remaining */
+            shared_remaining: number | null;
+            /** Gaussian */
+            gaussian: number;
+            /** Explained */
+            explained: string;
+            /**
+             * Kind
+             * @constant
+             */
+            kind: "budget";
+            request: components["schemas"]["BudgetAnswer"] | null;
         };
         /**
          * PartColumns
@@ -2387,6 +2449,11 @@ export interface components {
              * @default false
              */
             population?: boolean;
+            /**
+             * From
+             * @description The numbers of the stored releases to read besides the answer, as `releases` of an earlier response lists them. null reads the sharpest.
+             */
+            from?: (number | string)[] | null;
             /** Chart Width */
             chart_width?: number | null;
             /** Rho */
@@ -2582,6 +2649,11 @@ export interface components {
              * @default false
              */
             population?: boolean;
+            /**
+             * From
+             * @description The numbers of the stored releases to read besides the answer, as `releases` of an earlier response lists them. null reads the sharpest.
+             */
+            from?: (number | string)[] | null;
             /** Chart Width */
             chart_width?: number | null;
             /** Levels */
@@ -2608,7 +2680,7 @@ export interface components {
         };
         /**
          * PriceLevel
-         * @description `margin` is how far off figures may be, in their own unit; empty where that is not known beforehand.
+         * @description A price to compare. `margin` says how far off its figures may be, in their unit; empty if unknown.
          */
         PriceLevel: {
             /** Rho */
@@ -2793,6 +2865,10 @@ export interface components {
             note: string;
             /** Sharpened */
             sharpened: string;
+            /** Releases */
+            releases: (number | string)[];
+            /** Sharper */
+            sharper: boolean;
             /** Shaped By */
             shaped_by: string[];
             /** Prepared */
@@ -2900,6 +2976,11 @@ export interface components {
              * @default false
              */
             population?: boolean;
+            /**
+             * From
+             * @description The numbers of the stored releases to read besides the answer, as `releases` of an earlier response lists them. null reads the sharpest.
+             */
+            from?: (number | string)[] | null;
             /** Chart Width */
             chart_width?: number | null;
             /** Rho */
@@ -3174,6 +3255,10 @@ export interface components {
             id: number | string;
             /** Preparations */
             preparations: components["schemas"]["StoryPreparation"][];
+            /** Releases */
+            releases: (number | string)[];
+            /** Sharper */
+            sharper: boolean;
             /** Title */
             title: string;
             /** Caption */
@@ -3288,6 +3373,11 @@ export interface components {
              * @default false
              */
             population?: boolean;
+            /**
+             * From
+             * @description The numbers of the stored releases to read besides the answer, as `releases` of an earlier response lists them. null reads the sharpest.
+             */
+            from?: (number | string)[] | null;
             /** Chart Width */
             chart_width?: number | null;
             /** Levels */
@@ -3506,6 +3596,11 @@ export interface components {
              * @default false
              */
             population?: boolean;
+            /**
+             * From
+             * @description The numbers of the stored releases to read besides the answer, as `releases` of an earlier response lists them. null reads the sharpest.
+             */
+            from?: (number | string)[] | null;
             /** Chart Width */
             chart_width?: number | null;
         };
@@ -3561,6 +3656,11 @@ export interface components {
              * @default false
              */
             population?: boolean;
+            /**
+             * From
+             * @description The numbers of the stored releases to read besides the answer, as `releases` of an earlier response lists them. null reads the sharpest.
+             */
+            from?: (number | string)[] | null;
             /** Chart Width */
             chart_width?: number | null;
             /**
@@ -4150,7 +4250,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["BudgetPayload"];
+                    "application/json": components["schemas"]["OwnBudget"];
                 };
             };
             /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */

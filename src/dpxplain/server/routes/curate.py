@@ -14,7 +14,7 @@ from starlette.responses import Response
 from dpxplain.errors import BadRequest, LedgerUnavailable, SchemaError
 from dpxplain.ledger.anchor import last_verified, remember_verified
 from dpxplain.ledger.protocol import AuditReport
-from dpxplain.model.charge import failure_words
+from dpxplain.model.charge import Ending, failure_number, failure_words
 from dpxplain.results.base import Truth
 from dpxplain.results.schema_check import SchemaCheck
 from dpxplain.server import records, requests
@@ -485,10 +485,15 @@ def _allowances(access: DatasetAccess) -> list[AnalystLine]:
     default = access.server.config.analysts.default_rho
     limit, lines = access.server.failures, []
     for allowance in access.server.ledger.allowances(access.name, default_limit=default):
-        count = limit.counted(access.name, allowance.analyst)
-        failures, is_blocked = count.total(), count.total() >= limit.most
+        endings = limit.counted(access.name, allowance.analyst)
         lines.append(
-            AnalystLine(**vars(allowance), failures=failures, blocked=is_blocked, why=failure_words(count))
+            AnalystLine(
+                **vars(allowance),
+                failures=failure_number(endings),
+                crashes=endings[Ending.DIED],
+                blocked=limit.blocks(endings),
+                why=failure_words(endings),
+            )
         )
     return lines
 

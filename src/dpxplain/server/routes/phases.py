@@ -40,6 +40,7 @@ from dpxplain.server.records import (
     JobLine,
     JobList,
     JobPayload,
+    OwnBudget,
     PreparationsOfQuery,
     PricedPreview,
     RecordResponse,
@@ -87,7 +88,6 @@ from dpxplain.wire.payloads import (
 )
 from dpxplain.wire.shapes import (
     AnswerPayload,
-    BudgetPayload,
     DiscoveryPayload,
     HistoryPayload,
     PreviewPayload,
@@ -363,16 +363,21 @@ def dataset(access: AccessDep) -> Any:
     role: Literal["analyst", "curator"] = "curator" if access.caller.is_curator else "analyst"
     details = records.details(access.dataset.schema, access.account.budget(access.name), role)
     details["failures"] = access.failure_count()
+    details["lost"] = [records.lost_request(*lost) for lost in access.lost_requests()]
     with suppress(DataChanged):  # the declarations are shown anyway
         latest = _latest_release(access, "quality")
         details["quality"] = None if latest is None else _release_payload(*latest)
     return RecordResponse(details)
 
 
-@asking.get("/datasets/{dataset}/budget", responses=answers(BudgetPayload))
+@asking.get("/datasets/{dataset}/budget", responses=answers(OwnBudget))
 def budget(access: AccessDep) -> Any:
-    """What you may spend, have spent and have left."""
-    return RecordResponse(budget_payload(access.account.budget(access.name)))
+    """What you may spend, have spent and have left, and what became of your request for more."""
+    request = access.server.ledger.analysts.newest_request(
+        access.name, access.caller.logged_name, access.server.config.analysts.default_rho
+    )
+    figures = budget_payload(access.account.budget(access.name))
+    return RecordResponse(OwnBudget(**figures, request=request))
 
 
 @asking.post("/datasets/{dataset}/preview", responses=answers(PricedPreview, "Price.", 409, 503))
@@ -704,7 +709,7 @@ async def _start_job(
 
     # In ρ, because the same ε could be another ρ after the declared δ changes.
     priced = body.model_copy(update={"rho": _asked_rho(body, planned)})
-    request = priced.model_dump(mode="json", exclude={"epsilon"})
+    request = priced.model_dump(mode="json", by_alias=True, exclude={"epsilon"})
     id = await run_sync(jobs.start, access.name, access.caller.name, kind.name, request, work)
     if wait:
         await jobs.wait(id, wait)

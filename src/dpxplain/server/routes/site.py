@@ -5,11 +5,13 @@ The page and the documents load nothing from another host.
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
-from functools import partial
+from functools import lru_cache, partial
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -18,6 +20,7 @@ from typing import Any
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.openapi.utils import get_openapi
+from starlette.datastructures import Headers
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
@@ -82,7 +85,7 @@ login = APIRouter(tags=["Entering"], prefix=PREFIX)
 @login.get("/me", responses=answers(Me, "Your identity; name is null if you are not signed in."))
 async def me(request: Request, server: ServerDep) -> Any:
     """Your name and role, as the server knows them."""
-    return JSONResponse(_me(request.state.caller, single_user=server.config.single_user))
+    return JSONResponse(await _me(request.state.caller, server))
 
 
 @login.post("/session", responses=answers(Me, "Signed in. The response sets a cookie."))
@@ -94,7 +97,7 @@ async def sign_in(request: Request, body: SignIn, server: ServerDep) -> Any:
         note_refusal(request.scope, caller, server.metrics)
         raise caller.problem()
     if authenticator.single_user:
-        response = JSONResponse(_me(caller, single_user=True))
+        response = JSONResponse(await _me(caller, server))
         set_cookie(request, response, server, authenticator.key)
         return response
     check_rate(server.rates.sign_ins, caller.id)
@@ -106,7 +109,7 @@ async def sign_in(request: Request, body: SignIn, server: ServerDep) -> Any:
         refusal = TOKEN if caller.issuer is None else Refusal("expiry")
         note_refusal(request.scope, refusal, server.metrics)
         raise refusal.problem() from None
-    response = JSONResponse(_me(caller, single_user=False))
+    response = JSONResponse(await _me(caller, server))
     set_cookie(request, response, server, text)
     return response
 
@@ -129,12 +132,20 @@ def sign_out(request: Request, caller: AnyCaller, server: ServerDep) -> Response
     return response
 
 
-def _me(caller: Caller | None, *, single_user: bool) -> Me:
+async def _me(caller: Caller | None, server: Server) -> Me:
+    me = Me(name=None, role=None, single_user=server.config.single_user, signed_in=False, waiting_requests=0)
     if caller is None:
-        return Me(name=None, role=None, single_user=single_user, signed_in=False)
-    name = "you" if single_user else caller.name
+        return me
     role: Any = caller.role
-    return Me(name=name, role=role, single_user=single_user, signed_in=True)
+    me |= {"name": "you" if me["single_user"] else caller.name, "role": role, "signed_in": True}
+    if caller.is_curator and not me["single_user"]:
+        with suppress(LedgerUnavailable):  # a curator's page opens during an outage too
+            me["waiting_requests"] = await run_sync(_waiting_requests, server)
+    return me
+
+
+def _waiting_requests(server: Server) -> int:
+    return server.ledger.analysts.waiting([dataset.name for dataset in server.datasets.all])
 
 
 def set_cookie(
@@ -155,6 +166,7 @@ def set_cookie(
 
 STATIC = Path(str(files("dpxplain.server"))) / "static"
 _CACHED_FOR_GOOD = "public, max-age=31536000, immutable"
+_COMPRESSIBLE = (".js", ".css", ".html", ".svg")
 _MISSING = """<!doctype html><html lang="en"><meta charset="utf-8"><title>DPXPlain</title>
 <p>The server runs, but its page was not built. Build it with <code>make page</code>, or use
 <a href="/api/v1/docs">the API</a>.</p></html>"""
@@ -167,13 +179,46 @@ page = APIRouter(include_in_schema=False)
 
 
 class BuiltFiles(StaticFiles):
-    """The files of the built page; browsers may cache those with a hash in their name for good."""
+    """The files of the built page, compressed; browsers may cache those with a hash in their name for good.
+
+    Only these files are compressed, never a response of the API (docs/adr/0047).
+    """
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
-        if path.startswith("assets/") and response.status_code in (200, 206):
+        if isinstance(response, FileResponse):
+            response = await run_sync(_compressed, response, Headers(scope=scope))
+        if path.startswith("assets/") and response.status_code == 200:
             response.headers["Cache-Control"] = _CACHED_FOR_GOOD
         return response
+
+
+def _compressed(file: FileResponse, request: Headers) -> Response:
+    """The file in the form that the client accepts. Fonts are compressed already; ranges are of the file."""
+    if not str(file.path).endswith(_COMPRESSIBLE):
+        return file
+    file.headers["Vary"] = "Accept-Encoding"
+    file.headers["ETag"] = f"W/{file.headers['etag']}"  # the same for both forms
+    if "range" in request or not _accepts_gzip(request.get("accept-encoding", "")):
+        return file
+    headers = {name: file.headers[name] for name in ("vary", "etag", "last-modified", "content-type")}
+    content = _gzipped(str(file.path), headers["etag"])
+    return Response(content, headers=headers | {"Content-Encoding": "gzip"})
+
+
+@lru_cache(maxsize=256)
+def _gzipped(path: str, _etag: str) -> bytes:
+    """The compressed content. Kept, because compressing the largest file takes 25 ms."""
+    return gzip.compress(Path(path).read_bytes(), mtime=0)
+
+
+def _accepts_gzip(accepted: str) -> bool:
+    """
+    >>> _accepts_gzip("deflate, gzip;q=0.8, br"), _accepts_gzip("gzip;q=0"), _accepts_gzip("")
+    (True, False, False)
+    """
+    codings = (coding.replace(" ", "").lower().partition(";q=") for coding in accepted.split(","))
+    return any(name == "gzip" and (not mark or quality.strip("0.") != "") for name, mark, quality in codings)
 
 
 @page.api_route("/", methods=["GET", "HEAD"])
@@ -188,7 +233,9 @@ async def index(request: Request, server: ServerDep) -> Response:
     if authenticator.single_user and isinstance(authenticator.identify(request.headers), Refusal):
         return HTMLResponse(_LOCKED, 401)
     built = STATIC / "index.html"
-    return FileResponse(built) if built.is_file() else HTMLResponse(_MISSING)
+    if not built.is_file():
+        return HTMLResponse(_MISSING)
+    return await run_sync(_compressed, FileResponse(built, stat_result=built.stat()), request.headers)
 
 
 # Both are open to everybody and have no rate limit, so they are rendered once, not for each request.
