@@ -59,7 +59,7 @@ def declare_towns(page: Page, file: Path) -> None:
     wizard.get_by_role("button", name="Next").click()
     expect(page.get_by_label("Each row is another person")).to_be_checked()
     wizard.get_by_role("button", name="Next").click()
-    page.get_by_label("Generous").check()
+    page.get_by_label("Many answers").check()
     expect(page.get_by_test_id("budget-meaning")).to_contain_text("protection, ε")
     wizard.get_by_role("button", name="Next").click()
     expect(page.get_by_test_id("review")).to_contain_text("region: 2 categories")

@@ -13,7 +13,7 @@ name = "people"
 source = "people.parquet"   # beside this file, or inside the server's data folder
 
 [privacy]
-rho = 1.0                   # what may be spent in all, by everybody, ever
+rho = 0.1                   # what may be spent in all, by everybody, ever; 0.1 keeps moderate protection
 unit = "row"                # one row is one person; or the name of the column that tells persons apart
 
 [columns.sex]
