@@ -11,8 +11,8 @@ describe('true values', () => {
       { name: 'AVG(x)', rows },
     ];
     const truth = { values: [1, 10, 2, 20].map((value) => ({ value, text: String(value), covered: value < 20 })) };
-    const compared = answerTruths(truth as never, { parts } as unknown as Answer, parts[1] as never);
-    expect(compared.map(({ label, truthText, covered }) => [label, truthText, covered])).toEqual([
+    const compared = answerTruths(truth as never, { parts, confidence: 0.95 } as unknown as Answer, parts[1] as never);
+    expect(compared.rows.map(({ label, truthText, covered }) => [label, truthText, covered])).toEqual([
       ['A', '10', true],
       ['B', '20', false],
     ]);

@@ -22,9 +22,10 @@ class Waiting {
     }
   }
 
-  /** While a component lives: now, every half minute, and when the tab is looked at again. */
+  /** While a component lives: once the data sets are known, every half minute, and when the tab is looked at again. */
   follow(): void {
     $effect(() => {
+      if (!workspace.datasets) return;
       const look = () => document.visibilityState === 'visible' && void this.load();
       const timer = setInterval(look, EVERY);
       document.addEventListener('visibilitychange', look);

@@ -1,4 +1,6 @@
 // A new data set as a form, and the TOML that says the same: each is made from the other.
+import { counted } from '../lib/words';
+
 export type Kind = 'out' | 'categories' | 'number' | 'bins';
 
 export interface WizardColumn {
@@ -145,6 +147,13 @@ function columnOf(name: string, type: string, raw: Json): WizardColumn | null {
   if (values.some((value) => value === null || typeof value === 'boolean')) return null;
   const codes = values.map((value) => (labels[String(value)] ? `${value} = ${labels[String(value)]}` : String(value)));
   return { ...one, kind: 'categories', codes: codes.join('\n') };
+}
+
+/** What a column may hold, in words. */
+export function described(one: WizardColumn): string {
+  if (one.kind === 'categories') return counted(codesIn(one).length, 'category');
+  if (one.kind === 'bins') return `bins at ${one.edges}`;
+  return `from ${one.low} to ${one.high} ${one.unit}`.trimEnd();
 }
 
 /** What is wrong with the bounds or edges of a column, as far as they are typed. */
