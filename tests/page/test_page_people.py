@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from contextlib import ExitStack
+import shutil
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -11,10 +14,11 @@ from page_axe import assert_accessible
 from page_servers import GENEROUS
 from page_steps import Visit, ask, sign_in
 from playwright.sync_api import Locator, Page, expect
+from slow_engine import slow_down
 
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.server.config import Config
-from server_fixture import RunningServer, add_dataset, config_of, running_server
+from server_fixture import SQL, RunningServer, add_dataset, config_of, running_server
 
 PROTECTION = {
     "Recommended: moderate": "moderate",
@@ -255,3 +259,32 @@ def test_waiting_requests_are_on_the_first_screen(tmp_path: Path, servers: ExitS
     expect(people).to_have_accessible_name("People 1 waiting")
     page.get_by_label("Data set", exact=True).select_option("others (1 waiting)")
     expect(page.get_by_test_id("requests")).to_contain_text("alice asks for 0.3 more")
+
+
+def test_a_crash_of_the_server_stands_beside_the_failures(
+    tmp_path: Path, servers: ExitStack, visit: Visit
+) -> None:
+    config = config_of(tmp_path / "data", limits=GENEROUS.model_dump())
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.mkdir()
+    with closing(open_ledger(before / "ledger.sqlite")) as ledger, running_server(config, ledger) as server:
+        engine, client = slow_down(server), server.client()
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(client.post, "/datasets/people/query", json={"sql": SQL, "rho": 0.1})
+            assert engine.entered.acquire(timeout=60)
+            shutil.copytree(before, after)  # as it is if the server dies now
+            engine.go.set()
+    with closing(sqlite3.connect(after / "ledger.sqlite")) as database, database:
+        database.execute("UPDATE flights SET heard = '2024-01-01T00:00:00+00:00'")
+    ledger = servers.enter_context(closing(open_ledger(after / "ledger.sqlite")))
+    server = servers.enter_context(running_server(config, ledger))
+    page = visit(server, "#/curator/people/people")
+    sign_in(page, server.token("carol", "curator"))
+    alice = page.get_by_test_id("allowances").get_by_role("row").filter(has_text="alice")
+    expect(alice.get_by_test_id("failures")).to_contain_text("the server died once.")
+    alice.get_by_role("button", name="Forgive").click()
+    dialog = page.get_by_role("dialog", name="Forgive alice")
+    expect(dialog).to_contain_text("On people: the server died once.")
+    dialog.get_by_label("Reason").fill("A power cut.")
+    dialog.get_by_role("button", name="Forgive the failures").click()
+    expect(alice.get_by_test_id("failures")).to_have_count(0)

@@ -1,6 +1,6 @@
 // What the curator is asked before something changes: the fields of each form, and what it sends.
 import { workspace } from '../lib/state/workspace.svelte';
-import { amount, counted } from '../lib/words';
+import { amount } from '../lib/words';
 import {
   curatorApi,
   type Allowance,
@@ -176,11 +176,11 @@ export function decline(dataset: string, { id, analyst }: BudgetRequest): Form {
   };
 }
 
-export function forgive(dataset: string, { analyst, failures }: Allowance): Form {
+export function forgive(dataset: string, { analyst, why }: Allowance): Form {
   return {
     title: `Forgive ${analyst}`,
     submit: 'Forgive the failures',
-    text: `${counted(failures, 'charged request')} of theirs on ${dataset} were stopped or failed. Whether a request fails may depend on the data and has no noise, so after some of them the server measures nothing more for them. The charges stay.`,
+    text: `On ${dataset}: ${why}. Whether a request fails may depend on the data and has no noise, so after some of them the server measures nothing more for ${analyst}. The charges stay.`,
     fields: () => [REASON],
     send: async ({ reason }) => {
       await curatorApi.forgive(dataset, analyst, reason.trim());
