@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { fraction } from '../src/curator/forms';
 import { answerTruths, explanationTruths, tally } from '../src/curator/truths';
 import { dayOf, endOfDay, ends, isPast } from '../src/curator/words';
 import type { Answer, Explanation } from '../src/lib/api/types';
@@ -11,8 +12,8 @@ describe('true values', () => {
       { name: 'AVG(x)', rows },
     ];
     const truth = { values: [1, 10, 2, 20].map((value) => ({ value, text: String(value), covered: value < 20 })) };
-    const compared = answerTruths(truth as never, { parts } as unknown as Answer, parts[1] as never);
-    expect(compared.map(({ label, truthText, covered }) => [label, truthText, covered])).toEqual([
+    const compared = answerTruths(truth as never, { parts, confidence: 0.95 } as unknown as Answer, parts[1] as never);
+    expect(compared.rows.map(({ label, truthText, covered }) => [label, truthText, covered])).toEqual([
       ['A', '10', true],
       ['B', '20', false],
     ]);
@@ -44,4 +45,15 @@ describe('days', () => {
     expect(ends(after(100 * 24))).not.toMatch(/, in /);
     expect([isPast(after(-1)), isPast(after(1)), isPast(null)]).toEqual([true, false, false]);
   });
+});
+
+test.each([
+  [10, 1],
+  [9.83, 0.98],
+  [0.5, 0.05],
+  [0.1, 0.01],
+  [0.000123, 0.000012],
+  [0, 0],
+])('of %d left, an invitation suggests %d', (left, suggested) => {
+  expect(fraction(left)).toBe(suggested);
 });

@@ -1,6 +1,15 @@
 // The wizard's form and its TOML say the same, in both directions.
 import { describe, expect, it } from 'vitest';
-import { codesIn, column, fromDeclared, missing, tableName, toToml, type WizardForm } from '../src/curator/wizard';
+import {
+  codesIn,
+  column,
+  fromDeclared,
+  missing,
+  mistake,
+  tableName,
+  toToml,
+  type WizardForm,
+} from '../src/curator/wizard';
 import { ladder } from '../src/lib/precision';
 
 const form: WizardForm = {
@@ -58,6 +67,31 @@ describe('the wizard', () => {
     expect(missing(form)).toEqual({ file: '', columns: '', people: '', budget: '' });
     expect(missing({ ...form, columns: [column('a')] }).columns).toBe('Declare at least one column.');
     expect(tableName('2024 towns.csv')).toBe('t2024_towns');
+  });
+});
+
+describe('a mistake', () => {
+  const number = (low: string, high: string) => mistake({ ...column('a'), kind: 'number', low, high });
+  const bins = (edges: string) => mistake({ ...column('a'), kind: 'bins', edges });
+
+  it('is in bounds the wrong way round, once both are typed', () => {
+    expect(number('10', '')).toBe('');
+    expect(number('10', '9')).toBe('The lower bound is above the upper one.');
+    expect(number('10', '10')).toBe('Both bounds are the same.');
+    expect(number('9', '10')).toBe('');
+  });
+
+  it('is in edges that do not rise, numbers and dates alike', () => {
+    expect(bins('0, 20, 40')).toBe('');
+    expect(bins('0, 20 10')).toBe('10 must be above 20.');
+    expect(bins('2024-01-01; 2024-07-01')).toBe('');
+    expect(bins('2024-07-01, 2024-01-01')).toBe('2024-01-01 must be above 2024-07-01.');
+    expect(bins('2024-07-01, 2024-0')).toBe('');
+  });
+
+  it('keeps a form from its next step', () => {
+    const wrong = { ...column('pay'), kind: 'number' as const, low: '5', high: '1' };
+    expect(missing({ ...form, columns: [wrong] }).columns).toBe('pay: The lower bound is above the upper one.');
   });
 });
 

@@ -98,7 +98,7 @@ def weights() -> dict[str, tuple[int, int]]:
         "editor of SQL": r"editor-.*\.js",
         "charts (Vega)": r"vega-.*\.js",
         "fonts": r".*\.woff2",
-        "curator's view": r"(Curator|tomlEditor|.*Truth).*\.(js|css)",
+        "curator's view": r"([Cc]urator|tomlEditor|Truth).*\.(js|css)",
         "styles": r".*\.css",
         "page itself": r".*\.(js|html|svg)",
     }

@@ -1,14 +1,15 @@
 // Every address the curator's view uses, by what it is for.
 import { call } from '../lib/api/client';
 import type { components } from '../lib/api/schema';
-import type { Budget, ExplainRequest } from '../lib/api/types';
+import type { ExplainRequest } from '../lib/api/types';
 
 type Shapes = components['schemas'];
 export type Declared = Shapes['DeclaredPayload'];
 export type SchemaText = Shapes['SchemaText'];
 export type SchemaChecked = Shapes['SchemaChecked'];
 export type SchemaReview = Shapes['SchemaReview'];
-export type Allowance = Shapes['AllowancePayload'];
+/** `crashes`: how often the server stopped while it measured for them; older servers do not say. */
+export type Allowance = Shapes['AllowancePayload'] & { crashes?: number };
 export type Share = Shapes['SharePayload'];
 export type Token = Shapes['TokenPayload'];
 export type TokenMade = Shapes['TokenMade'];
@@ -39,7 +40,6 @@ export const curatorApi = {
   removeFile: (file: string) => call<unknown>('DELETE', `/admin/files/${encodeURIComponent(file)}`),
   upload: (file: File) => call<DataFile>('PUT', `/admin/files/${encodeURIComponent(file.name)}`, { file }),
 
-  budget: (dataset: string) => call<Budget>('GET', of(dataset, '/budget')),
   analysts: (dataset: string) => call<{ analysts: Allowance[] }>('GET', of(dataset, '/analysts')),
   grant: (dataset: string, analyst: string, body: { rho: number; expires: string | null; reason: string }) =>
     call<Allowance>('PUT', of(dataset, `/analysts/${encodeURIComponent(analyst)}`), { body }),

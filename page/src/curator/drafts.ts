@@ -1,5 +1,5 @@
 // Texts that were begun and not saved, kept in memory only, so that looking elsewhere loses nothing.
-const texts = new Map<string, string>();
+export const drafts = new Map<string, string>();
 
 export const NEW = '';
 
@@ -13,7 +13,7 @@ name = "people"
 source = "people.parquet"   # beside this file, or inside the server's data folder
 
 [privacy]
-rho = 1.0                   # what may be spent in all, by everybody, ever
+rho = 0.1                   # what may be spent in all, by everybody, ever; 0.1 keeps moderate protection
 unit = "row"                # one row is one person; or the name of the column that tells persons apart
 
 [columns.sex]
@@ -26,10 +26,3 @@ edges = [0, 20, 40, 60, 80, 120]
 [columns.pay]
 bounds = [0, 200000]        # values beyond them count as the nearer bound
 `;
-
-export const drafts = {
-  get: (name: string): string | undefined => texts.get(name),
-  keep: (name: string, text: string): void => void texts.set(name, text),
-  drop: (name: string): void => void texts.delete(name),
-  has: (name: string): boolean => texts.has(name),
-};

@@ -33,14 +33,13 @@ export interface AuditPage {
   /** Newest first. */
   records: AuditLine[];
   total: number;
-  /** 0: the newest. */
-  page: number;
 }
 
+/** `page` 0 has the newest records. */
 export async function readPage(page: number): Promise<AuditPage> {
   const total = await lastId();
   const end = Math.max(0, total - page * PAGE);
   const start = Math.max(0, end - PAGE);
   const { records } = end > start ? await curatorApi.audit(start, end - start) : { records: [] };
-  return { records: records.reverse(), total, page };
+  return { records: records.reverse(), total };
 }

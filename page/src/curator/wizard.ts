@@ -1,4 +1,6 @@
 // A new data set as a form, and the TOML that says the same: each is made from the other.
+import { counted } from '../lib/words';
+
 export type Kind = 'out' | 'categories' | 'number' | 'bins';
 
 export interface WizardColumn {
@@ -29,7 +31,14 @@ export interface WizardForm {
 type Json = Record<string, unknown>;
 type Value = string | number | boolean | null;
 
-export const EMPTY: WizardForm = { name: '', source: '', columns: [], person: 'row', maxRows: 1, rho: 1 };
+/** Budgets to choose from, by the protection that is left once all of it is spent. The first is the default. */
+export const BUDGETS: [rho: number, words: string][] = [
+  [0.1, 'Recommended: moderate protection, a few rough answers'],
+  [1, 'More answers: weak protection, about ten good ones'],
+  [5, 'Many answers: very weak protection, about fifty good ones'],
+];
+
+export const EMPTY: WizardForm = { name: '', source: '', columns: [], person: 'row', maxRows: 1, rho: BUDGETS[0]![0] };
 
 export function column(name: string, type = ''): WizardColumn {
   return { name, type, kind: 'out', codes: '', low: '', high: '', edges: '', label: '', unit: '' };
@@ -140,21 +149,48 @@ function columnOf(name: string, type: string, raw: Json): WizardColumn | null {
   return { ...one, kind: 'categories', codes: codes.join('\n') };
 }
 
+/** What a column may hold, in words. */
+export function described(one: WizardColumn): string {
+  if (one.kind === 'categories') return counted(codesIn(one).length, 'category');
+  if (one.kind === 'bins') return `bins at ${one.edges}`;
+  return `from ${one.low} to ${one.high} ${one.unit}`.trimEnd();
+}
+
+/** What is wrong with the bounds or edges of a column, as far as they are typed. */
+export function mistake({ kind, low, high, edges }: WizardColumn): string {
+  if (kind === 'number' && low !== '' && high !== '') {
+    if (Number(low) > Number(high)) return 'The lower bound is above the upper one.';
+    if (Number(low) === Number(high)) return 'Both bounds are the same.';
+  }
+  if (kind === 'bins') {
+    const words = list(edges);
+    const wrong = words.findIndex((word, i) => i > 0 && !isBefore(words[i - 1]!, word));
+    if (wrong > 0) return `${words[wrong]} must be above ${words[wrong - 1]}.`;
+  }
+  return '';
+}
+
+const isDay = (word: string) => /^\d{4}-\d{2}-\d{2}/.test(word);
+/** Also true where two words cannot be compared, such as a date that is only half typed. */
+const isBefore = (a: string, b: string) =>
+  isDay(a) && isDay(b) ? a < b : Number.isNaN(Number(a)) || Number.isNaN(Number(b)) || Number(a) < Number(b);
+
 /** What is still missing before the next step; empty where nothing is. */
 export function missing(form: WizardForm): Record<'file' | 'columns' | 'people' | 'budget', string> {
   const used = form.columns.filter(({ kind }) => kind !== 'out');
   const open = used.find(
     (one) =>
       (one.kind === 'categories' && !codesIn(one).length) ||
-      (one.kind === 'number' && !(Number(one.low) < Number(one.high) && one.low !== '' && one.high !== '')) ||
-      (one.kind === 'bins' && list(one.edges).length < 2),
+      (one.kind === 'number' && (one.low === '' || one.high === '')) ||
+      (one.kind === 'bins' && list(one.edges).length < 2) ||
+      mistake(one),
   );
   return {
     file: form.source && form.name ? '' : 'Choose a file and a name.',
     columns: !used.length
       ? 'Declare at least one column.'
       : open
-        ? `${open.name}: ${{ categories: 'list its values', number: 'say from where to where', bins: 'give at least two edges', out: '' }[open.kind]}.`
+        ? `${open.name}: ${mistake(open) || { categories: 'list its values.', number: 'say from where to where.', bins: 'give at least two edges.', out: '' }[open.kind]}`
         : '',
     people:
       form.person === 'row' || (form.person && form.maxRows >= 1) ? '' : 'Name the column that tells persons apart.',
