@@ -18,6 +18,9 @@ export type Problem = Omit<Schemas['Failure'], 'position'> & {
 };
 export type Me = Schemas['Me'];
 export type Budget = Schemas['BudgetFigures'];
+/** With the newest request for more. */
+export type BudgetPayload = Schemas['BudgetPayload'];
+export type BudgetRequest = NonNullable<BudgetPayload['request']>;
 export type DatasetSummary = Schemas['Summary'];
 export type Column = Schemas['ColumnPayload'];
 export type Example = Schemas['Example'];
