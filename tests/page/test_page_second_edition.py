@@ -253,7 +253,7 @@ def test_a_reload_finds_the_job_again(tmp_path: Path, servers: ExitStack, visit:
     page.get_by_role("button", name="History").click()
     jobs = page.get_by_test_id("jobs")
     jobs.get_by_text(re.compile("of the last day")).click()
-    prepared = jobs.get_by_role("listitem").filter(has_text="Preparing")
+    prepared = jobs.get_by_role("listitem").filter(has_text="Preparation")
     expect(prepared).to_contain_text("done")
     expect(prepared.get_by_role("button", name="Open")).to_be_visible()
 

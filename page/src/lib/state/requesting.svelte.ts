@@ -17,8 +17,8 @@ class Requesting {
 
   readonly waiting = $derived(this.request?.state === 'waiting');
   readonly words = $derived(this.request && inWords(this.request));
-  /** The local owner of the data asks nobody. */
-  readonly offered = $derived(workspace.me !== null && !workspace.me.single_user);
+  /** A curator, such as the local owner of the data, asks nobody. */
+  readonly offered = $derived(workspace.me?.role === 'analyst');
 
   /** From now on it is about the data set that is shown; the end is its result. */
   follow(): () => void {
@@ -44,7 +44,7 @@ class Requesting {
     clearTimeout(this.#timer);
     const waited = this.waiting;
     const budget = await workspace.refreshBudget();
-    if (budget) this.request = budget.request;
+    if (budget) this.request = budget.request ?? null;
     if (waited && this.words && !this.waiting) {
       this.isNews = true;
       workspace.tell(`${this.words}.`);
