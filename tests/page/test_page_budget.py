@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from page_axe import assert_accessible
 from page_servers import GENEROUS
 from page_steps import Visit, ask, cost, set_price, sign_in, write_again
 from playwright.sync_api import Locator, Page, expect
 from slow_engine import slow_down
 
+from dpxplain.ledger.tables import FLIGHTS
 from server_fixture import COUNT, SQL, RunningServer, config_of, running_server
 
 
@@ -121,3 +124,33 @@ def test_an_analyst_who_is_blocked_sees_so_until_the_curator_forgives(
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     expect(blocked).to_be_hidden()
     ask(page, COUNT, 0.1)
+
+
+def test_what_a_crash_of_the_server_has_cost_is_told_until_it_is_closed(
+    tmp_path: Path, servers: ExitStack, visit: Visit
+) -> None:
+    server = servers.enter_context(running_server(config_of(tmp_path, limits=GENEROUS.model_dump())))
+    client, engine = server.client(), slow_down(server)
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(client.post, "/datasets/people/query", json={"sql": COUNT, "rho": 0.1})
+        assert engine.entered.acquire(timeout=60)
+        _fall_silent(server)
+        assert server.ledger.failures.counted("people", "alice"), "its death is recorded"
+        engine.go.set()
+    page = visit(server)
+    sign_in(page, server.token("alice"))
+    lost = page.get_by_test_id("lost")
+    expect(lost).to_contain_text("0.1 was charged. Asking again costs nothing more.")
+    expect(lost).to_contain_text(COUNT)
+    expect(page.get_by_test_id("blocked")).to_have_count(0)
+    assert_accessible(page)
+    lost.get_by_role("button", name="Close").click()
+    expect(lost).to_be_hidden()
+
+
+def _fall_silent(server: RunningServer) -> None:
+    """As if the process that measures had died long ago."""
+    with server.ledger.store.updating() as connection:
+        (row,) = connection.execute(sa.select(FLIGHTS.c.entry)).scalars()
+        server.ledger.flights.stop_heartbeat(row)
+        connection.execute(sa.update(FLIGHTS).values(heard="2026-01-01T00:00:00+00:00"))

@@ -19,8 +19,8 @@ export type Problem = Omit<Schemas['Failure'], 'position'> & {
 export type Me = Schemas['Me'];
 export type Budget = Schemas['BudgetFigures'];
 /** With the newest request for more. */
-export type BudgetPayload = Schemas['BudgetPayload'];
-export type BudgetRequest = NonNullable<BudgetPayload['request']>;
+export type OwnBudget = Schemas['OwnBudget'];
+export type BudgetRequest = Schemas['BudgetAnswer'];
 export type DatasetSummary = Schemas['Summary'];
 export type Column = Schemas['ColumnPayload'];
 export type Example = Schemas['Example'];

@@ -44,7 +44,7 @@ class Requesting {
     clearTimeout(this.#timer);
     const waited = this.waiting;
     const budget = await workspace.refreshBudget();
-    if (budget) this.request = budget.request ?? null;
+    if (budget) this.request = budget.request;
     if (waited && this.words && !this.waiting) {
       this.isNews = true;
       workspace.tell(`${this.words}.`);

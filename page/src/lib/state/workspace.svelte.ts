@@ -1,7 +1,7 @@
 // What every panel shares: who asks, of which data set, and what is left of its budget.
 import { api } from '../api';
 import { isGone, problemFrom, session, whoAmI } from '../api/client';
-import type { Budget, BudgetPayload, Dataset, DatasetSummary, Me, Problem } from '../api/types';
+import type { Budget, Dataset, DatasetSummary, Me, OwnBudget, Problem } from '../api/types';
 import { afterPress } from '../press';
 
 export type Step = 'ask' | 'again' | 'explain' | 'story' | 'quality';
@@ -28,7 +28,7 @@ class Workspace {
 
   readonly step = $derived(this.prices[this.considering]);
   /** Too many charged requests failed or were stopped: nothing new is measured until the curator forgives them. */
-  readonly blocked = $derived(isBlocked(this.dataset));
+  readonly blocked = $derived(this.dataset?.failures?.blocked ?? false);
   readonly exhausted = $derived(this.budget !== null && this.budget.rho.remaining <= 0);
   readonly mustSignIn = $derived(this.me !== null && !this.me.signed_in && !this.me.single_user);
 
@@ -99,7 +99,7 @@ class Workspace {
   }
 
   /** What is left now; while the server is away, it stays as it was. */
-  async refreshBudget(): Promise<BudgetPayload | null> {
+  async refreshBudget(): Promise<OwnBudget | null> {
     const name = this.dataset?.name;
     if (!name) return null;
     try {
@@ -117,6 +117,7 @@ class Workspace {
   spent(budget: Budget): void {
     this.budget = budget;
     if (this.dataset) this.#tabs?.postMessage(this.dataset.name);
+    if (this.dataset?.lost?.length) void this.refreshFailures(); // it may have been asked again
   }
 
   /** After a request failed or was stopped, or the server did: what it cost, and how many of them count now. */
@@ -145,11 +146,6 @@ class Workspace {
   report(text: string): void {
     this.progress = text;
   }
-}
-
-function isBlocked(dataset: Dataset | null): boolean {
-  const failures = dataset?.failures;
-  return failures ? failures.counted >= failures.most : false;
 }
 
 export const workspace = new Workspace();
