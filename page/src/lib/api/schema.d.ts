@@ -159,7 +159,7 @@ export interface paths {
         };
         /**
          * Budget
-         * @description What you may spend, have spent and have left.
+         * @description What you may spend, have spent and have left, and what became of your request for more.
          */
         get: operations["budget_api_v1_datasets__dataset__budget_get"];
         put?: never;
@@ -1096,6 +1096,8 @@ export interface components {
             time: string | null;
             /** Failures */
             failures: number;
+            /** Crashes */
+            crashes: number;
             /** Blocked */
             blocked: boolean;
             /** Why */
@@ -1364,6 +1366,24 @@ export interface components {
         BoughtQuality: {
             quality: components["schemas"]["QualityPayload"] | null;
         };
+        /** BudgetAnswer */
+        BudgetAnswer: {
+            /** Asked At */
+            asked_at: string;
+            /** Rho */
+            rho: number;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "waiting" | "granted" | "declined";
+            /** Given */
+            given: number | null;
+            /** Decided At */
+            decided_at: string | null;
+            /** Reason */
+            reason: string | null;
+        };
         /** BudgetFigures */
         BudgetFigures: {
             rho: components["schemas"]["Amounts"];
@@ -1381,29 +1401,8 @@ export interface components {
             shared_remaining: number | null;
             /** Gaussian */
             gaussian: number;
-        };
-        /** BudgetPayload */
-        BudgetPayload: {
-            rho: components["schemas"]["Amounts"];
-            epsilon: components["schemas"]["Amounts"];
-            epsilon_text: components["schemas"]["AmountTexts"];
-            /** Delta */
-            delta: number;
-            /** Discovered Delta */
-            discovered_delta: number;
-            /** Total Delta */
-            total_delta: number;
-            /** Expires */
-            expires: string | null;
-            /** Shared Remaining */
-            shared_remaining: number | null;
-            /** Gaussian */
-            gaussian: number;
-            /**
-             * Kind
-             * @constant
-             */
-            kind: "budget";
+            /** Explained */
+            explained: string;
         };
         /** BudgetRequestLine */
         BudgetRequestLine: {
@@ -1542,6 +1541,8 @@ export interface components {
              */
             role: "analyst" | "curator";
             failures?: components["schemas"]["FailureCount"] | null;
+            /** Lost */
+            lost?: components["schemas"]["LostRequest"][];
             quality?: components["schemas"]["ReleasePayload"] | null;
         };
         /** Datasets */
@@ -1690,6 +1691,11 @@ export interface components {
              * @default false
              */
             population?: boolean;
+            /**
+             * From
+             * @description The numbers of the stored releases to read besides the answer, as `releases` of an earlier response lists them. null reads the sharpest.
+             */
+            from?: (number | string)[] | null;
             /** Chart Width */
             chart_width?: number | null;
             /** Rho */
@@ -1806,6 +1812,10 @@ export interface components {
             finding: components["schemas"]["FindingPayload"];
             /** Order Note */
             order_note: string;
+            /** Releases */
+            releases: (number | string)[];
+            /** Sharper */
+            sharper: boolean;
             /** Caption */
             caption: string;
             question: components["schemas"]["QuestionPayload"];
@@ -1885,6 +1895,8 @@ export interface components {
             counted: number;
             /** Most */
             most: number;
+            /** Blocked */
+            blocked: boolean;
             /** Sentence */
             sentence: string;
         };
@@ -2164,6 +2176,28 @@ export interface components {
             result: components["schemas"]["ExplanationPayload"] | components["schemas"]["PreparedPayload"] | components["schemas"]["ClientRelease"] | null;
             error: components["schemas"]["Failure"] | null;
         };
+        /**
+         * LostRequest
+         * @description A charged request of yours that broke off without a result. Sending it again is free.
+         */
+        LostRequest: {
+            /** Id */
+            id: number | string;
+            /** Kind */
+            kind: string;
+            /** Description */
+            description: string;
+            /** Rho */
+            rho: number;
+            /** Time */
+            time: string;
+            /** Request */
+            request: {
+                [key: string]: unknown;
+            } | null;
+            /** Words */
+            words: string;
+        };
         /** Me */
         Me: {
             /** Name */
@@ -2174,6 +2208,8 @@ export interface components {
             single_user: boolean;
             /** Signed In */
             signed_in: boolean;
+            /** Waiting Requests */
+            waiting_requests: number;
         };
         /** MeasureQuality */
         MeasureQuality: {
@@ -2206,6 +2242,32 @@ export interface components {
              * @example 2030-01-31T12:00:00Z
              */
             expires: string;
+        };
+        /** OwnBudget */
+        OwnBudget: {
+            rho: components["schemas"]["Amounts"];
+            epsilon: components["schemas"]["Amounts"];
+            epsilon_text: components["schemas"]["AmountTexts"];
+            /** Delta */
+            delta: number;
+            /** Discovered Delta */
+            discovered_delta: number;
+            /** Total Delta */
+            total_delta: number;
+            /** Expires */
+            expires: string | null;
+            /** Shared Remaining */
+            shared_remaining: number | null;
+            /** Gaussian */
+            gaussian: number;
+            /** Explained */
+            explained: string;
+            /**
+             * Kind
+             * @constant
+             */
+            kind: "budget";
+            request: components["schemas"]["BudgetAnswer"] | null;
         };
         /**
          * PartColumns
@@ -2374,6 +2436,11 @@ export interface components {
              * @default false
              */
             population?: boolean;
+            /**
+             * From
+             * @description The numbers of the stored releases to read besides the answer, as `releases` of an earlier response lists them. null reads the sharpest.
+             */
+            from?: (number | string)[] | null;
             /** Chart Width */
             chart_width?: number | null;
             /** Rho */
@@ -2569,6 +2636,11 @@ export interface components {
              * @default false
              */
             population?: boolean;
+            /**
+             * From
+             * @description The numbers of the stored releases to read besides the answer, as `releases` of an earlier response lists them. null reads the sharpest.
+             */
+            from?: (number | string)[] | null;
             /** Chart Width */
             chart_width?: number | null;
             /** Levels */
@@ -2595,7 +2667,7 @@ export interface components {
         };
         /**
          * PriceLevel
-         * @description `margin` is how far off figures may be, in their own unit; empty where that is not known beforehand.
+         * @description A price to compare. `margin` says how far off its figures may be, in their unit; empty if unknown.
          */
         PriceLevel: {
             /** Rho */
@@ -2780,6 +2852,10 @@ export interface components {
             note: string;
             /** Sharpened */
             sharpened: string;
+            /** Releases */
+            releases: (number | string)[];
+            /** Sharper */
+            sharper: boolean;
             /** Shaped By */
             shaped_by: string[];
             /** Prepared */
@@ -2887,6 +2963,11 @@ export interface components {
              * @default false
              */
             population?: boolean;
+            /**
+             * From
+             * @description The numbers of the stored releases to read besides the answer, as `releases` of an earlier response lists them. null reads the sharpest.
+             */
+            from?: (number | string)[] | null;
             /** Chart Width */
             chart_width?: number | null;
             /** Rho */
@@ -3161,6 +3242,10 @@ export interface components {
             id: number | string;
             /** Preparations */
             preparations: components["schemas"]["StoryPreparation"][];
+            /** Releases */
+            releases: (number | string)[];
+            /** Sharper */
+            sharper: boolean;
             /** Title */
             title: string;
             /** Caption */
@@ -3275,6 +3360,11 @@ export interface components {
              * @default false
              */
             population?: boolean;
+            /**
+             * From
+             * @description The numbers of the stored releases to read besides the answer, as `releases` of an earlier response lists them. null reads the sharpest.
+             */
+            from?: (number | string)[] | null;
             /** Chart Width */
             chart_width?: number | null;
             /** Levels */
@@ -3493,6 +3583,11 @@ export interface components {
              * @default false
              */
             population?: boolean;
+            /**
+             * From
+             * @description The numbers of the stored releases to read besides the answer, as `releases` of an earlier response lists them. null reads the sharpest.
+             */
+            from?: (number | string)[] | null;
             /** Chart Width */
             chart_width?: number | null;
         };
@@ -3548,6 +3643,11 @@ export interface components {
              * @default false
              */
             population?: boolean;
+            /**
+             * From
+             * @description The numbers of the stored releases to read besides the answer, as `releases` of an earlier response lists them. null reads the sharpest.
+             */
+            from?: (number | string)[] | null;
             /** Chart Width */
             chart_width?: number | null;
             /**
@@ -4137,7 +4237,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["BudgetPayload"];
+                    "application/json": components["schemas"]["OwnBudget"];
                 };
             };
             /** @description The request is wrong. The message gives the reason. If the mistake is in the SQL, it also gives the position. */
