@@ -23,7 +23,7 @@ from page_servers import adult_config
 from dpxplain.server.routes import site as served
 from server_fixture import RunningServer, running_server
 
-# Milliseconds after which a condition counts as never met, on however busy a machine; fewer for their writers.
+# Milliseconds until a condition counts as never met, on however busy a machine; fewer while writing tests.
 PATIENCE = int(os.environ.get("DPXPLAIN_PATIENCE", "120000"))
 DESKTOP = {"width": 1280, "height": 900}
 SHOTS = Path(__file__).parents[2] / "docs" / "screenshots"

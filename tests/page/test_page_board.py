@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from page_axe import assert_accessible
-from page_servers import GENEROUS, explained_place
+from page_figures import ZONES, big_server
+from page_servers import GENEROUS, asked, explained_place, owner, prepared
 from page_steps import Visit, ask, headline, sign_in, spent, table
 from playwright.sync_api import expect
 
@@ -67,3 +68,17 @@ def test_a_pinned_question_is_named_commented_and_opened_for_free(adult: Running
     page.go_back()
     page.get_by_role("button", name="Take off Marriage and pay").click()
     expect(board.get_by_test_id("pin")).to_have_count(1)
+
+
+def test_a_pinned_comparison_shows_both_groups_of_a_long_answer(
+    tmp_path: Path, servers: ExitStack, visit: Visit
+) -> None:
+    server = servers.enter_context(big_server(tmp_path, 2))
+    answer = asked(owner(server), ZONES, dataset="trips")
+    prepared(owner(server), answer, dataset="trips")
+    page = visit(server, f"#/trips?answer={answer}&group=1*Zone 090&group=-1*Zone 170&explain=5")
+    page.get_by_test_id("explanation").get_by_role("button", name="Pin").click()
+    page.get_by_role("link", name="Board").click()
+    rows = page.get_by_test_id("pin").get_by_role("listitem")
+    expect(rows).to_contain_text(["Zone 090", "Zone 170"])
+    expect(page.get_by_test_id("pin")).to_contain_text("and 498 further groups")

@@ -133,7 +133,7 @@ def test_a_file_becomes_a_data_set_with_an_invited_analyst(
     page.get_by_label("How much more").fill("0.7")
     page.get_by_label("What for").fill("One more table.")
     page.get_by_role("button", name="Send the request").click()
-    expect(page.get_by_test_id("toast")).to_contain_text("waits for the curator")
+    expect(page.get_by_test_id("budget-words")).to_contain_text("waiting")
 
     desk.reload()
     expect(desk.get_by_test_id("requests")).to_contain_text("dora asks for 0.7 more: “One more table.”")
@@ -288,3 +288,16 @@ def test_a_crash_of_the_server_stands_beside_the_failures(
     dialog.get_by_label("Reason").fill("A power cut.")
     dialog.get_by_role("button", name="Forgive the failures").click()
     expect(alice.get_by_test_id("failures")).to_have_count(0)
+
+
+def test_an_empty_server_tells_its_curator_to_add_a_data_set(empty: RunningServer, visit: Visit) -> None:
+    desk = visit(empty)
+    sign_in(desk, empty.token("carol", "curator"))
+    expect(desk.get_by_test_id("no-data")).to_contain_text("No data sets yet")
+    assert_accessible(desk)
+    desk.get_by_role("link", name="Add a data set").click()
+    expect(desk.get_by_test_id("wizard")).to_be_visible()
+    page = visit(empty)
+    sign_in(page, empty.token("dora"))
+    expect(page.get_by_test_id("no-data")).to_contain_text("Ask the curator who gave you your token")
+    expect(page.get_by_test_id("no-data")).to_contain_text("They know you as dora.")

@@ -241,18 +241,17 @@ def test_a_reload_finds_the_job_again(tmp_path: Path, servers: ExitStack, visit:
     page.reload()
     expect(page.get_by_role("button", name="Stop")).to_be_visible()
     page.get_by_role("button", name="History").click()
-    expect(page.get_by_test_id("jobs")).to_contain_text("1 job running")
+    expect(page.get_by_test_id("running")).to_contain_text("Preparation")
+    expect(page.get_by_test_id("running").get_by_role("button", name="Follow")).to_be_visible()
     page.keyboard.press("Escape")
     engine.go.set()
     unfold(page)
     expect(page).not_to_have_url(re.compile("job="))
     assert spent(page) == 0.12
     page.get_by_role("button", name="History").click()
-    jobs = page.get_by_test_id("jobs")
-    jobs.get_by_text(re.compile("of the last day")).click()
-    prepared = jobs.get_by_role("listitem").filter(has_text="Preparing")
-    expect(prepared).to_contain_text("done")
-    expect(prepared.get_by_role("button", name="Open")).to_be_visible()
+    prepared = page.get_by_role("listitem").filter(has_text="Prepared: explanations are free")
+    expect(prepared.get_by_role("button", name="Reopen")).to_be_visible()
+    expect(page.get_by_test_id("running")).to_have_count(0)
 
 
 @pytest.mark.slow

@@ -166,3 +166,11 @@ def test_a_ratio_has_no_story(told: tuple[RunningServer, str], visit: Visit) -> 
     page = visit(server, place.removesuffix("&story=2") + "&compare=ratio")
     expect(finding(page)).to_be_visible()
     expect(panel(page)).to_have_count(0)
+
+
+def test_the_history_calls_a_story_a_story(told: tuple[RunningServer, str], visit: Visit) -> None:
+    page = visit(told[0])
+    page.get_by_role("button", name="History").click()
+    dialog = page.get_by_role("dialog", name="History")
+    newest = dialog.get_by_role("list", name="Entries, newest first").get_by_role("listitem").first
+    expect(newest).to_contain_text(re.compile("^Story"))

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from page_looks import CUT_LABELS, OPEN_ALL, TOUCHING_LABELS, assert_fits
-from page_servers import GENEROUS, asked, explained_place, owner, prepared
+from page_servers import GENEROUS, PLACE, asked, explained_place, owner, prepared
 from page_steps import Shoot, Visit, cost, table
 from playwright.sync_api import expect
 
@@ -96,3 +96,43 @@ def test_no_number_of_an_axis_is_cut_or_covered(
     expect(groups).to_have_text(numbers if width > 1000 else numbers[::2])
     assert page.evaluate(CUT_LABELS) == []
     assert page.evaluate(TOUCHING_LABELS) == []
+
+
+STAYING = """() => [...document.querySelectorAll('body *')].filter((part) => {
+  const { position } = getComputedStyle(part);
+  const { top, bottom, width } = part.getBoundingClientRect();
+  return /fixed|sticky/.test(position) && part.checkVisibility() && width >= innerWidth / 2
+    && bottom > 0 && top < innerHeight;
+}).reduce((height, part) => height + part.getBoundingClientRect().height, 0) / innerHeight"""
+
+
+def test_at_400_percent_at_most_a_third_of_the_window_stays_while_one_scrolls(
+    adult: RunningServer, visit: Visit
+) -> None:
+    page = visit(adult, viewport={"width": 320, "height": 256})
+    expect(cost(page)).not_to_be_empty()
+    page.evaluate("scrollTo({ top: 400, behavior: 'instant' })")
+    expect(page.get_by_role("banner")).not_to_be_in_viewport()
+    assert page.evaluate(STAYING) <= 1 / 3
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+
+
+@pytest.mark.parametrize("size", [(390, 844), (320, 256)])
+def test_a_toast_lets_every_click_through_and_stands_above_what_stays(
+    adult: RunningServer, visit: Visit, size: tuple[int, int]
+) -> None:
+    page = visit(
+        adult,
+        PLACE.format(answer=asked(owner(adult))),
+        viewport={"width": size[0], "height": size[1]},
+    )
+    page.get_by_test_id("answer").get_by_role("button", name="Pin").click()
+    toast = page.get_by_test_id("toast")
+    page.evaluate("document.documentElement.style.setProperty('--strip', '50px')")
+    top, bottom, is_hit = toast.evaluate("""(toast) => {
+        const { top, bottom } = toast.getBoundingClientRect();
+        return [top, bottom, document.elementFromPoint(innerWidth / 2, (top + bottom) / 2) === toast];
+    }""")
+    assert not is_hit
+    assert bottom == size[1] - 50
+    assert bottom - top <= size[1] / 6

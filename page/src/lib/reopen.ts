@@ -2,8 +2,36 @@
 import type { Family, HistoryEntry, JobLine } from './api/types';
 import { ALL, comparison, DEFAULT_CONFIDENCE, FIRST_K, type ExplainPlace, type Place } from './route';
 
+const KINDS: Record<string, string> = {
+  query: 'Query',
+  prepare: 'Prepared: explanations are free',
+  explain: 'Explanation',
+  quality: 'Data quality',
+  discover: 'Discovery: the values of a column',
+  tune: 'Tuning: proposals of bounds',
+  limit: 'Limit changed',
+  grant: 'Allowance set',
+  'top-up': 'Budget added',
+  loss: 'Charged for lost records',
+};
+
 /** What both a line of the history and a job tell of a request. */
 type Asked = Pick<HistoryEntry, 'address' | 'kind' | 'state' | 'request' | 'weights'>;
+
+/** Whether a preparation was bought for a story. */
+export const isStory = ({ kind, request }: Pick<HistoryEntry, 'kind' | 'request'>): boolean =>
+  kind === 'prepare' && familyOf(request).nested;
+
+/** What a line of the history is, as a person calls it. */
+export function kindOf(entry: Pick<HistoryEntry, 'kind' | 'request'>): string {
+  const { kind, request } = entry;
+  const { attributes } = familyOf(request);
+  if (isStory(entry)) return 'Story';
+  if (kind === 'prepare' && attributes) return `Prepared: explanations by ${attributes.join(', ')} are free`;
+  return KINDS[kind] ?? kind;
+}
+
+const familyOf = (request: HistoryEntry['request']): Family => ({ ...ALL, ...(request?.family as object | undefined) });
 
 /** Work that goes on or has ended, with the request that it is of. */
 export function placeOfJob({ id, kind, state, request, weights }: JobLine, dataset: string): Place | null {
@@ -32,7 +60,7 @@ export function placeOf(entry: Asked, dataset: string): Place | null {
   const groups = entry.weights.map(({ group, weight }) => ({ label: group, weight }));
   const question = { ...place, answer, of: (request.of as string) ?? null, groups };
   if (entry.kind === 'prepare') {
-    const family = { ...ALL, ...(request.family as object | undefined) };
+    const family = familyOf(request);
     const story = family.nested ? family.conjuncts : null;
     return {
       ...question,
@@ -55,7 +83,7 @@ export function placeOf(entry: Asked, dataset: string): Place | null {
       lowerShare: typeof request.lower_share === 'number' ? request.lower_share : null,
       sensitivity: request.sensitivity === 'paper' ? 'paper' : 'tight',
       distinct: typeof request.distinct === 'boolean' ? request.distinct : null,
-      family: { ...ALL, ...(request.family as object | undefined) },
+      family: familyOf(request),
     },
   };
 }

@@ -56,3 +56,10 @@ const times = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyl
 export function moment(iso: string): string {
   return times.format(new Date(iso));
 }
+
+/** The time of a moment of today; of another day, with its date. */
+export function clock(iso: string): string {
+  const date = new Date(iso);
+  const isToday = date.toDateString() === new Date().toDateString();
+  return isToday ? date.toLocaleTimeString(undefined, { timeStyle: 'short' }) : times.format(date);
+}

@@ -20,7 +20,7 @@ export const api = {
   signOut: () => call<unknown>('DELETE', '/session'),
   datasets: () => call<{ datasets: T.DatasetSummary[] }>('GET', '/datasets'),
   dataset: (name: string) => call<T.Dataset>('GET', at(name)),
-  budget: (name: string) => call<T.Budget>('GET', at(name, '/budget')),
+  budget: (name: string) => call<T.OwnBudget>('GET', at(name, '/budget')),
   preview: (
     name: string,
     body: { sql: string; rho: number; confidence: number; prices?: number[] },

@@ -18,6 +18,9 @@ export type Problem = Omit<Schemas['Failure'], 'position'> & {
 };
 export type Me = Schemas['Me'];
 export type Budget = Schemas['BudgetFigures'];
+/** With the newest request for more. */
+export type OwnBudget = Schemas['OwnBudget'];
+export type BudgetRequest = Schemas['BudgetAnswer'];
 export type DatasetSummary = Schemas['Summary'];
 export type Column = Schemas['ColumnPayload'];
 export type Example = Schemas['Example'];
@@ -57,12 +60,7 @@ export type Quality = Schemas['QualityPayload'];
 
 export type WhyRequest = Schemas['Why'];
 export type Verdict = 'real' | 'unclear' | 'reversed';
-/** What a result was read off, and whether something sharper was measured since. */
-interface Read {
-  releases?: (number | string)[];
-  sharper?: boolean;
-}
-export type Question = Charted<Omit<Schemas['QuestionPayload'], 'verdict'>> & { verdict: Verdict } & Read;
+export type Question = Charted<Omit<Schemas['QuestionPayload'], 'verdict'>> & { verdict: Verdict };
 
 export type Family = Required<Schemas['Family']>;
 export type PrepareRequest = Schemas['Prepare'];
@@ -71,11 +69,11 @@ export type Prepared = Schemas['PreparedPayload'];
 export type Explanation = Charted<Omit<Schemas['ExplanationPayload'], 'question' | 'influence_chart'>> & {
   question: Question;
   influence_chart?: ChartSpec | null;
-} & Read;
+};
 export type ExplanationRow = Schemas['ExplanationLine'];
 export type ReportRequest = Schemas['Report'];
 export type StoryRequest = Schemas['TellStory'];
-export type Story = Charted<Schemas['StoryPayload']> & Read;
+export type Story = Charted<Schemas['StoryPayload']>;
 export type StoryBranch = Schemas['StoryBranch'];
 export type Job<Result> = Omit<Schemas['JobPayload'], 'result'> & { result: Result | null };
 

@@ -60,14 +60,12 @@ class Fitting {
       this.preview = preview;
       this.#priced = wanted;
       this.problem = null;
-      workspace.prices.quality = preview.free ? null : preview.rho;
     } catch (error) {
       const problem = problemFrom(error);
       if (problem === null || request.signal.aborted || isGone(error)) return;
       this.preview = null;
       this.problem = problem;
       this.#refused = wanted;
-      workspace.prices.quality = null;
     }
   }
 
@@ -81,7 +79,6 @@ class Fitting {
       this.measured = measured;
       this.problem = null;
       workspace.spent(measured.budget);
-      workspace.prices.quality = null;
       workspace.tell('Measured how well the data fit. From now on every answer says it.');
       await comparing.reread();
     } catch (error) {

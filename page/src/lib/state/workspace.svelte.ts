@@ -1,7 +1,7 @@
 // What every panel shares: who asks, of which data set, and what is left of its budget.
 import { api } from '../api';
 import { isGone, problemFrom, session, whoAmI } from '../api/client';
-import type { Budget, Dataset, DatasetSummary, Me, Problem } from '../api/types';
+import type { Budget, Dataset, DatasetSummary, Me, OwnBudget, Problem } from '../api/types';
 import { afterPress } from '../press';
 
 export type Step = 'ask' | 'again' | 'explain' | 'story' | 'quality';
@@ -27,6 +27,8 @@ class Workspace {
   #tabs = typeof BroadcastChannel === 'undefined' ? null : new BroadcastChannel('dpxplain-budget');
 
   readonly step = $derived(this.prices[this.considering]);
+  /** Too many charged requests failed or were stopped: nothing new is measured until the curator forgives them. */
+  readonly blocked = $derived(this.dataset?.failures?.blocked ?? false);
   readonly exhausted = $derived(this.budget !== null && this.budget.rho.remaining <= 0);
   readonly mustSignIn = $derived(this.me !== null && !this.me.signed_in && !this.me.single_user);
 
@@ -53,7 +55,7 @@ class Workspace {
       if (data === this.dataset?.name) void this.refreshBudget();
     });
     document.addEventListener('visibilitychange', () => {
-      if (document.visibilityState === 'visible') void this.refreshBudget();
+      if (document.visibilityState === 'visible') void (this.blocked ? this.refreshFailures() : this.refreshBudget());
     });
   }
 
@@ -90,15 +92,24 @@ class Workspace {
     }
   }
 
+  /** The price on a card that can be bought now, for the budget bar: called in the card's effect, and over with it. */
+  offer(step: Step, rho: number | null): () => void {
+    this.prices[step] = rho;
+    return () => (this.prices[step] = null);
+  }
+
   /** What is left now; while the server is away, it stays as it was. */
-  async refreshBudget(): Promise<void> {
+  async refreshBudget(): Promise<OwnBudget | null> {
     const name = this.dataset?.name;
-    if (!name) return;
+    if (!name) return null;
     try {
       const budget = await api.budget(name);
-      if (this.dataset?.name === name) this.budget = budget;
+      if (this.dataset?.name !== name) return null;
+      this.budget = budget;
+      return budget;
     } catch (error) {
       if (!isGone(error)) this.problem = problemFrom(error);
+      return null;
     }
   }
 
@@ -106,16 +117,17 @@ class Workspace {
   spent(budget: Budget): void {
     this.budget = budget;
     if (this.dataset) this.#tabs?.postMessage(this.dataset.name);
+    if (this.dataset?.lost?.length) void this.refreshFailures(); // it may have been asked again
   }
 
-  /** After a request failed or was stopped: what it cost, and how many of them count now. */
+  /** After a request failed or was stopped, or the server did: what it cost, and how many of them count now. */
   async refreshFailures(): Promise<void> {
     const name = this.dataset?.name;
     if (!name) return;
     await this.refreshBudget();
     try {
-      const { failures } = await api.dataset(name);
-      if (this.dataset?.name === name) this.dataset = { ...this.dataset, failures };
+      const { failures, lost } = await api.dataset(name);
+      if (this.dataset?.name === name) this.dataset = { ...this.dataset, failures, lost };
     } catch (error) {
       if (!isGone(error)) this.problem = problemFrom(error);
     }
