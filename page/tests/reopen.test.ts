@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { AnswerPart, AnswerRow, Column, HistoryEntry } from '../src/lib/api/types';
 import { isByNoise } from '../src/lib/noise';
-import { placeOf } from '../src/lib/reopen';
+import { kindOf, placeOf } from '../src/lib/reopen';
 import { format } from '../src/lib/route';
 
 const entry = (kind: string, request: object | null, weights: HistoryEntry['weights'] = []): HistoryEntry =>
@@ -63,6 +63,18 @@ describe('a line of the history', () => {
   test('that has no result leads nowhere', () => {
     expect(hash({ ...entry('query', null), state: 'reserved' })).toBeNull();
     expect(hash(entry('explain', null))).toBeNull();
+  });
+});
+
+describe('a line of the history is called', () => {
+  test.each([
+    ['prepare', { answer: 1, family: { nested: true, attributes: ['sex'] } }, 'Story'],
+    ['prepare', { answer: 1 }, 'Prepared: explanations are free'],
+    ['prepare', { answer: 1, family: { attributes: ['sex', 'age'] } }, 'Prepared: explanations by sex, age are free'],
+    ['top-up', null, 'Budget added'],
+    ['loss', null, 'Charged for lost records'],
+  ])('%s of %o: %s', (kind, request, name) => {
+    expect(kindOf(entry(kind, request))).toBe(name);
   });
 });
 

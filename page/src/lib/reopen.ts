@@ -33,10 +33,10 @@ export function kindOf(entry: Pick<HistoryEntry, 'kind' | 'request'>): string {
 
 const familyOf = (request: HistoryEntry['request']): Family => ({ ...ALL, ...(request?.family as object | undefined) });
 
-/** Work that goes on or has ended, with the request that it is of. */
-export function placeOfJob({ id, kind, state, request, weights }: JobLine, dataset: string): Place | null {
+/** Work that goes on, with the request that it is of. */
+export function placeOfJob({ id, kind, request, weights }: JobLine, dataset: string): Place | null {
   const place = placeOf({ address: 0, kind, state: 'released', request, weights }, dataset);
-  return place && { ...place, job: state === 'queued' || state === 'running' ? id : null };
+  return place && { ...place, job: id };
 }
 
 export function placeOf(entry: Asked, dataset: string): Place | null {

@@ -364,7 +364,7 @@ class _Step:
         return self.line.is_clear, True, self.influence
 
 
-def _chosen(steps: Sequence[_Step]) -> _Step:
+def _first(steps: Sequence[_Step]) -> _Step:
     """Of the steps with the largest influence, the clear one that leaves the smallest gap, as in a table."""
     in_table = sorted(
         (step for step in steps if step.influence is not None), key=lambda step: -(step.influence or 0.0)
@@ -372,6 +372,10 @@ def _chosen(steps: Sequence[_Step]) -> _Step:
     clear = [step for step in in_table if step.line.is_clear]
     if clear:
         return min(clear, key=lambda step: step.line.rest.estimate)
+    return _most_influential(steps)
+
+
+def _most_influential(steps: Sequence[_Step]) -> _Step:
     return max(steps, key=lambda step: step.preference)
 
 
@@ -474,7 +478,7 @@ class StoryPlan:
                 self._step(e, family, index, added, among, parent, float(influence))
                 for (index, added), influence in zip(candidates, influences, strict=True)
             ]
-            step = _chosen(steps)
+            step = _first(steps) if number == 0 else _most_influential(steps)
             lines.append(step.line)
             if not step.line.is_clear:
                 break
