@@ -96,7 +96,7 @@ def test_the_truth_beside_the_answer(server: RunningServer, visit: Visit, look: 
     page = visit(server, "#/people?answer=1@alice&group=1*North&group=-1*South&explain=5", **look)
     sign_in(page, server.token("carol", "curator"))
     unfold(page)
-    for part in ("answer", "explanation"):
+    for part in ("groups", "explanation"):
         shown = page.get_by_test_id(part)
         shown.get_by_role("switch", name="Compare with the truth").check()
         expect(shown.get_by_test_id("covered")).to_be_visible()

@@ -210,12 +210,19 @@ class Explaining {
   async #preview(dataset: string, rho: number | null, signal: AbortSignal): Promise<[ExplainRequest, Preview]> {
     const key = this.#familyKey;
     if (!(key in this.#sizes)) {
-      const { rows } = await api.previewExplain(dataset, { ...this.request(rho)!, k: 1 }, signal);
+      const { rows } = await api.previewExplain(dataset, { ...this.#complete(rho), k: 1 }, signal);
       this.#sizes = { ...this.#sizes, [key]: rows[0]?.predicates ?? MOST_K };
     }
-    const request = this.request(rho)!;
+    const request = this.#complete(rho);
     const prices = rho === null ? [] : [LEAST_RHO, ...this.prices];
     return [request, await api.previewExplain(dataset, { ...request, prices }, signal)];
+  }
+
+  /** A group may have been taken back while the price of the pair was on its way. */
+  #complete(rho: number | null): ExplainRequest {
+    const request = this.request(rho);
+    if (!request) throw new DOMException('Two groups are needed.', 'AbortError');
+    return request;
   }
 
   /** Reads what is prepared or stored; refuses to send anything that would be charged. */
