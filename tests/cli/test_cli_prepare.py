@@ -162,3 +162,14 @@ def test_what_a_preparation_will_tell_is_said_before_it_is_paid(asked: Any, fold
     assert forecast not in " ".join(asked("prepare", "--rho", "0.25").err.split())
     price = asked("prepare", "--rho", "0.5", "--json").err.splitlines()[0]
     assert "ρ 0.5" in json.loads(price)["forecast"]
+
+
+def test_a_named_preparation_is_read_in_place_of_a_sharper_one(asked: Any) -> None:
+    first = asked("prepare", "--rho", "0.05", "--json").json["id"]
+    asked("prepare", "--rho", "0.5")
+    for command in ("why", "explain", "story"):
+        told = asked(command, "Male", "Female", "--from", str(first), "--json").json
+        assert (told["releases"], told["sharper"]) == ([first], True), command
+    refused = asked("why", "Male", "Female", "--from", "99")
+    assert refused.code == 2
+    assert "has no measurement number '99'" in refused.err

@@ -221,6 +221,17 @@ def test_a_crash_of_the_server_is_no_failure_and_the_analyst_is_told_what_it_cos
         assert client.get(AT).json()["lost"] == []
 
 
+def test_asking_again_is_not_called_free_under_another_schema(tmp_path: Path) -> None:
+    config = config_of(tmp_path / "data")
+    (tmp_path / "ledger").mkdir()
+    folder = crash(config, tmp_path / "ledger", {"sql": SQL, "rho": 0.1})
+    schema = tmp_path / "data" / "people.toml"
+    schema.write_text(schema.read_text().replace("bounds = [0, 1000]", "bounds = [0, 900]"))
+    with closing(open_ledger(folder / "ledger.sqlite")) as ledger, running_server(config, ledger) as server:
+        [lost] = server.client().get(AT).json()["lost"]
+        assert lost["words"] == "The server stopped while it measured this. ρ 0.1 was charged."
+
+
 def test_so_many_crashes_that_they_may_tell_of_the_data_block_until_forgiven(tmp_path: Path) -> None:
     config, folder = config_of(tmp_path / "data"), tmp_path / "ledger"
     folder.mkdir()

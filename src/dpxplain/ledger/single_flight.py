@@ -448,6 +448,11 @@ _UNRELEASED_OF_DATASET = (
     .where(matching(UNRELEASED, "dataset", "analyst"))
     .order_by(UNRELEASED.c.entry)
 )
+_DECLARATIONS = (
+    sa.select(ENTRIES.c.id, ENTRIES.c.declarations)
+    .join(UNRELEASED, UNRELEASED.c.entry == ENTRIES.c.id)
+    .where(matching(UNRELEASED, "dataset", "analyst"))
+)
 _FORGIVEN = "failures forgiven"
 _FORGIVENESS = (
     sa.select(LOG.c.id, LOG.c.details)
@@ -457,6 +462,16 @@ _FORGIVENESS = (
 _EVERY_CANCELLATION = sa.select(LOG.c.details).where(
     matching(LOG, "dataset"), LOG.c.action == audit.CANCELLED
 )
+
+
+@dataclass(frozen=True)
+class LostCharge:
+    """A charge that ended without a release, and that the identical request takes over."""
+
+    row: int
+    ending: Ending
+    declarations: str | None
+    """The schema's hash: under another schema, no request is identical."""
 
 
 class Failures:
@@ -532,20 +547,19 @@ class Failures:
         )
 
     @damage_explained()
-    def lost(self, dataset: str, analyst: str) -> list[tuple[int, Ending]]:
-        """The analyst's charges that ended without a release and are kept for the identical request.
-
-        The rows of their entries with their endings, the newest first.
-        """
+    def lost(self, dataset: str, analyst: str) -> list[LostCharge]:
+        """The analyst's charges that broke off and are kept for the identical request, the newest first."""
         parameters = {"dataset": dataset, "analyst": analyst}
         with self._store.reading() as connection:
             rows = connection.execute(_UNRELEASED_OF_DATASET, parameters).all()
             if not rows:  # nearly always
                 return []
             recovery, endings = last_recovery(connection), last_endings(connection, dataset)
+            entries = connection.execute(_DECLARATIONS, parameters).all()
+        declarations = {entry.id: entry.declarations for entry in entries}
         last = [(row.id, endings[row.id]) for row in rows if row.heard is None and row.id in endings]
         return [
-            (row, event.ending)
+            LostCharge(row, event.ending, declarations.get(row))
             for row, event in reversed(last)
             if event.ending is not None and event.ending.keeps_charge and event.record > recovery
         ]

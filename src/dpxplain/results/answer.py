@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dpxplain.errors import QuestionError
+from dpxplain.errors import QuestionError, UnknownMeasurement
 from dpxplain.explanation.family_choice import FamilyChoice, Predicates
 from dpxplain.model.charge import EntryId
 from dpxplain.model.contrast import Contrast
-from dpxplain.model.hardening import plain_number
+from dpxplain.model.hardening import plain, plain_number
+from dpxplain.phases.prepare import Preparations
 from dpxplain.privacy.intervals import DEFAULT_METHOD
 from dpxplain.results.base import (
     USUAL_PREPARATION,
@@ -81,8 +82,9 @@ class Answer(ReleasedAnswer):
             confidence=self.confidence if confidence is None else confidence,
             method=method,
             population=self.population if population is None else population,
+            read_from=self._named(read_from),
         )
-        return question.reading(read_from).with_preparation()
+        return question.with_preparation()
 
     @checked_arguments
     def why_ratio(
@@ -102,18 +104,40 @@ class Answer(ReleasedAnswer):
         share for a share of the total. Free: uses only what was released already. `read_from` is as in `why`.
         """
         self._check_ratio()
-        question = RatioQuestion(
+        return RatioQuestion(
             ratio_of(self, group, other, at_least),
             self,
             self._dataset,
             confidence=self.confidence if confidence is None else confidence,
             method=method,
             population=self.population if population is None else population,
+            read_from=self._named(read_from),
         )
-        return question.reading(read_from)
 
     def _check_ratio(self) -> None:
         self._check_explainable()
+
+    def _named(self, releases: EntryId | Sequence[EntryId] | None) -> tuple[EntryId, ...] | None:
+        """The numbers of stored releases to read. Raises if one of them is not about this answer."""
+        if releases is None:
+            return None
+        named = (releases,) if isinstance(releases, int | str) else tuple(map(plain, releases))
+        prepared = Preparations(self.statement.query, self._dataset).entries if named else []
+        for id in named:
+            is_number = isinstance(id, int | str)
+            if not is_number or not (any(entry.is_named(id) for entry in prepared) or self._explained_by(id)):
+                raise UnknownMeasurement(
+                    f"Answer {self.id} has no measurement number {id!r}.",
+                    remedy="Leave out the number to read the sharpest measurement that is stored.",
+                )
+        return named
+
+    def _explained_by(self, id: EntryId) -> bool:
+        """Whether the number is that of an explanation of this answer that was paid for by itself."""
+        entry = self._dataset.ledger.entry(self._dataset.name, id)
+        if entry is None or entry.kind != "explain" or entry.request is None:
+            return False
+        return self.entry.is_named(entry.request["answer"])
 
     @checked_arguments
     def prepare(

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import replace
-from typing import Literal, Self, overload
+from typing import Literal, overload
 
-from dpxplain.errors import DPXPlainError, ExplanationError, QuestionError, UnknownMeasurement
+from dpxplain.errors import DPXPlainError, ExplanationError, QuestionError
 from dpxplain.explanation.custom import CustomInfluence
 from dpxplain.explanation.distinct import is_folded_by_default
 from dpxplain.explanation.family import PredicateFamily
 from dpxplain.explanation.family_choice import FamilyChoice, Predicates, eligible_attributes
-from dpxplain.model.charge import Entry, EntryId, Spend
+from dpxplain.model.charge import EntryId, Spend
 from dpxplain.model.contrast import Contrast, Ratio
-from dpxplain.model.hardening import plain, plain_number
+from dpxplain.model.hardening import plain_number
 from dpxplain.model.process import cached_property
 from dpxplain.phases.assess import assess_ratio, known_divisor, linear_question
 from dpxplain.phases.dataset import Lookup, OpenDataset
@@ -344,31 +343,6 @@ class Question(AskedQuestion):
         better = assess_prepared(terms, stored.release, self.confidence, self.method)
         return self.sharpened_by(better, stored.entry)
 
-    def reading(self, releases: EntryId | Sequence[EntryId] | None) -> Self:
-        """This question, read off these stored releases only. Raises if one is not about its answer."""
-        if releases is None:
-            return self
-        other = copy(self)
-        named = (releases,) if isinstance(releases, int | str) else tuple(map(plain, releases))
-        object.__setattr__(other, "read_from", named)
-        entries = other.preparations.entries if named else []
-        for id in named:
-            if not isinstance(id, int | str) or not self._is_about_answer(id, entries):
-                raise UnknownMeasurement(
-                    f"Answer {self.answer.id} has no measurement number {id!r}.",
-                    remedy="Leave out the number to read the sharpest measurement that is stored.",
-                )
-        return other
-
-    def _is_about_answer(self, id: EntryId, preparations: Sequence[Entry]) -> bool:
-        """Whether the number is that of a preparation, or of an explanation that was paid for by itself."""
-        if any(entry.is_named(id) for entry in preparations):
-            return True
-        entry = self._dataset.ledger.entry(self._dataset.name, id)
-        if entry is None or entry.kind != "explain" or entry.request is None:
-            return False
-        return self.answer.entry.is_named(entry.request["answer"])
-
     @property
     def sharper(self) -> bool:
         if self.read_from is None or self.ratio is not None or self.in_general is not None:
@@ -510,6 +484,7 @@ class RatioQuestion(Question):
         confidence: float,
         method: str = DEFAULT_METHOD,
         population: bool = False,
+        read_from: tuple[EntryId, ...] | None = None,
     ) -> None:
         check_asked_confidence(confidence)
         reading, limits = answer.reading, _limits(ratio, answer)
@@ -529,6 +504,7 @@ class RatioQuestion(Question):
         self.interval = assessment.interval
         self.verdict = assessment.verdict
         self.population = population
+        self.read_from = read_from
         self.in_general = None
         if population and not answer.not_general:
             sampled = reading.weigh(ratio.groups, confidence)

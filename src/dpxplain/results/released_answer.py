@@ -397,7 +397,7 @@ class AskedQuestion(ABC, Frozen, Charted):
     ratio: Ratio | None = None
     """The groups that are divided, if the question is about a ratio or share."""
     earlier: Earlier | None = None
-    read_from: tuple[EntryId, ...] | None = None
+    read_from: tuple[EntryId, ...] | None
     """The stored releases that may be read besides the answer; None reads the sharpest."""
 
     def __init__(
@@ -409,6 +409,7 @@ class AskedQuestion(ABC, Frozen, Charted):
         confidence: float,
         method: str = DEFAULT_METHOD,
         population: bool = False,
+        read_from: tuple[EntryId, ...] | None = None,
     ) -> None:
         assessment = answer.assess(contrast, check_asked_confidence(confidence), method)
         self.contrast = contrast
@@ -419,6 +420,7 @@ class AskedQuestion(ABC, Frozen, Charted):
         self.interval: Interval = assessment.interval
         self.verdict: Verdict = assessment.verdict
         self.population = population
+        self.read_from = read_from
         self.in_general: Assessment | None = None
         if population and not answer.not_general:
             self.in_general = answer.reading.assess(contrast, confidence)

@@ -30,7 +30,7 @@ from dpxplain.server.limits import FailureLimit, ProcessCount, RateLimits, Sizes
 from dpxplain.server.metrics import LedgerHealth, Metrics, Readiness
 from dpxplain.server.pool import JobRunner, Pool, Task
 from dpxplain.server.problems import busy, failure_count, other_version
-from dpxplain.server.records import FailureCount
+from dpxplain.server.records import FailureCount, LostRequest, lost_request
 from dpxplain.server.registry import Registry
 from dpxplain.server.requests import DatasetName
 from dpxplain.session import Session
@@ -198,14 +198,13 @@ class DatasetAccess:
         endings = limit.counted(self.name, self.caller.name)
         return failure_count(failure_number(endings), limit.most, is_blocked=limit.blocks(endings))
 
-    def lost_requests(self) -> list[tuple[Entry, Ending]]:
-        """The caller's charged requests that broke off, and that are free to repeat; the newest first."""
-        version, rows = self.dataset.schema.table.version, self.server.ledger.failures.lost
-        entries = (
-            (self.account.at_row(self.name, row), ending) for row, ending in rows(self.name, self.caller.name)
-        )
+    def lost_requests(self) -> list[LostRequest]:
+        """The caller's charged requests that broke off, the newest first."""
+        present = self.dataset.fingerprint, self.dataset.schema.table.version
         return [
-            (entry, ending) for entry, ending in entries if entry is not None and entry.version == version
+            lost_request(entry, charge.ending, is_free=(charge.declarations, entry.version) == present)
+            for charge in self.server.ledger.failures.lost(self.name, self.caller.name)
+            if (entry := self.account.at_row(self.name, charge.row)) is not None
         ]
 
     async def measure(self, work: Callable[[Task], T]) -> T:

@@ -217,10 +217,11 @@ def _rounded_up(rho: float) -> float:
     return math.ceil(round(rho * power, 9)) / power
 
 
-def lost_request(entry: Entry, ending: Ending) -> LostRequest:
-    """A charged request that broke off, with a sentence on what that means."""
+def lost_request(entry: Entry, ending: Ending, *, is_free: bool) -> LostRequest:
+    """A charged request that broke off, with sentences on what that means; `is_free`: if asked again."""
     stopped = ending in (Ending.DIED, Ending.STOPPED)
     reason = "The server stopped while it measured this" if stopped else "The server could not finish this"
+    again = " Asking again costs nothing more." if is_free else ""
     return LostRequest(
         id=entry.id,
         kind=entry.kind,
@@ -228,7 +229,7 @@ def lost_request(entry: Entry, ending: Ending) -> LostRequest:
         rho=entry.rho,
         time=entry.time.isoformat(),
         request=None if entry.request is None else dict(entry.request),
-        words=f"{reason}. {numbers.rho(entry.rho)} was charged. Asking again costs nothing more.",
+        words=f"{reason}. {numbers.rho(entry.rho)} was charged.{again}",
     )
 
 
@@ -381,7 +382,7 @@ class FailureCount(TypedDict):
 
 
 class LostRequest(TypedDict):
-    """A charged request of yours that broke off without a result. Sending it again is free."""
+    """A charged request of yours that broke off without a result. `words` say if it is free to repeat."""
 
     id: EntryId
     kind: str

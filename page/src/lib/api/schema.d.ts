@@ -2191,7 +2191,7 @@ export interface components {
         };
         /**
          * LostRequest
-         * @description A charged request of yours that broke off without a result. Sending it again is free.
+         * @description A charged request of yours that broke off without a result. `words` say if it is free to repeat.
          */
         LostRequest: {
             /** Id */

@@ -363,7 +363,7 @@ def dataset(access: AccessDep) -> Any:
     role: Literal["analyst", "curator"] = "curator" if access.caller.is_curator else "analyst"
     details = records.details(access.dataset.schema, access.account.budget(access.name), role)
     details["failures"] = access.failure_count()
-    details["lost"] = [records.lost_request(*lost) for lost in access.lost_requests()]
+    details["lost"] = access.lost_requests()
     with suppress(DataChanged):  # the declarations are shown anyway
         latest = _latest_release(access, "quality")
         details["quality"] = None if latest is None else _release_payload(*latest)
