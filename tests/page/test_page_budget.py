@@ -86,6 +86,23 @@ def test_a_declined_request_says_why_and_may_be_asked_again(little: RunningServe
     expect(dearest.get_by_role("button", name="Ask for 0.01 more")).to_be_visible()
 
 
+def test_escape_leads_back_from_the_request_to_the_menu_and_from_there_to_its_button(
+    little: RunningServer, visit: Visit
+) -> None:
+    page = visit(little)
+    sign_in(page, little.token("alice"))
+    menu = page.get_by_role("button", name="What is this?")
+    menu.click()
+    ask_for_more = page.get_by_role("button", name="Ask for more budget")
+    ask_for_more.click()
+    expect(page.get_by_role("dialog", name="Ask for more budget")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(ask_for_more).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(menu).to_be_focused()
+    expect(ask_for_more).to_be_hidden()
+
+
 def test_the_local_owner_is_told_how_to_raise_the_limit(fresh_adult: RunningServer, visit: Visit) -> None:
     page = visit(fresh_adult)
     page.get_by_text("What is this?").click()

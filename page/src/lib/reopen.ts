@@ -15,6 +15,19 @@ const KINDS: Record<string, string> = {
   loss: 'Charged for lost records',
 };
 
+/** An explanation without any option, read off what was prepared. */
+const PLAIN: ExplainPlace = {
+  k: FIRST_K,
+  rho: null,
+  confidence: null,
+  mechanism: 'auto',
+  split: null,
+  lowerShare: null,
+  sensitivity: 'tight',
+  distinct: null,
+  family: ALL,
+};
+
 /** What both a line of the history and a job tell of a request. */
 type Asked = Pick<HistoryEntry, 'address' | 'kind' | 'state' | 'request' | 'weights'>;
 
@@ -64,7 +77,7 @@ export function placeOf(entry: Asked, dataset: string): Place | null {
     const story = family.nested ? family.conjuncts : null;
     return {
       ...question,
-      explain: prepared(story === null ? family : { ...ALL, attributes: family.attributes }),
+      explain: { ...PLAIN, family: story === null ? family : { ...ALL, attributes: family.attributes } },
       story,
     };
   }
@@ -94,19 +107,4 @@ function addressed(answer: unknown, address: string): string | null {
   if (typeof answer !== 'number') return null;
   const at = address.indexOf('@');
   return at < 0 ? String(answer) : `${answer}${address.slice(at)}`;
-}
-
-/** Any why about what was prepared, by the predicates it was prepared for. */
-function prepared(family: Family): ExplainPlace {
-  return {
-    k: FIRST_K,
-    rho: null,
-    confidence: null,
-    mechanism: 'auto',
-    split: null,
-    lowerShare: null,
-    sensitivity: 'tight',
-    distinct: null,
-    family,
-  };
 }
