@@ -50,8 +50,7 @@ export const api = {
   story: (name: string, body: T.StoryRequest) => call<T.Story>('POST', at(name, '/story'), { body, free: true }),
   prepare: (name: string, body: T.PrepareRequest) => start<T.Prepared>(at(name, '/prepare'), { body }),
   explain: (name: string, body: T.ExplainRequest) => start<T.Explanation>(at(name, '/explain'), { body }),
-  job: <R>(id: string, signal?: AbortSignal) =>
-    call<T.Job<R>>('GET', `/jobs/${encodeURIComponent(id)}?wait=${JOB_WAIT}`, { signal }),
+  job: <R>(id: string, wait = JOB_WAIT) => call<T.Job<R>>('GET', `/jobs/${encodeURIComponent(id)}?wait=${wait}`),
   jobs: (name: string) => call<{ jobs: T.JobLine[] }>('GET', at(name, '/jobs')),
   cancel: (id: string) => call<T.Job<unknown>>('DELETE', `/jobs/${encodeURIComponent(id)}`),
   report: (name: string, body: T.ReportRequest) => callText('POST', at(name, '/report'), { body }),

@@ -257,7 +257,7 @@ class Explaining {
   /** Follows work that was begun before the page was loaded; free, as what it costs is charged already. */
   async resume(id: string): Promise<void> {
     if (this.work.running) return;
-    const result = await this.#follow(() => api.job<Explanation | Prepared>(id));
+    const result = await this.#follow(() => api.job<Explanation | Prepared>(id, 0));
     if (!result) return;
     if (result.kind === 'explanation') this.#show(result, '');
     else await this.#readPrepared(result);

@@ -120,7 +120,7 @@ class Telling {
 
   /** Follows work that was begun before the page was loaded; free, as what it costs is charged already. */
   async resume(id: string): Promise<void> {
-    const prepared = await this.work.follow(() => api.job<Prepared>(id));
+    const prepared = await this.work.follow(() => api.job<Prepared>(id, 0));
     if (!prepared) return;
     await this.#bought(prepared);
     await this.read();
