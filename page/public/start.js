@@ -31,8 +31,8 @@
     begin(`/datasets/${dataset}/answers/${encodeURIComponent(answer)}?${query}`);
   }
 
-  begin('/me', ({ signed_in, single_user }) => {
-    if (!signed_in && !single_user) return;
+  begin('/me', ({ signed_in, datasets }) => {
+    if (!signed_in) return;
     // As the page encodes a name. Anything else, such as a slash in any form, could lead to another address of the server.
     const [, named, search] =
       /^#\/(?!curator|board|invite|\.|%2e)((?:(?!%2f|%5c)[\w.!~*'()%-])+)(?:\?(.*))?$/i.exec(location.hash) ?? [];
@@ -40,9 +40,7 @@
       beginAnswer(named, new URLSearchParams(search));
       begin(`/datasets/${named}`);
     }
-    begin('/datasets', ({ datasets }) => {
-      const [only] = datasets.length === 1 && /^(#\/?)?$/.test(location.hash) ? datasets : [];
-      if (only) begin(`/datasets/${encodeURIComponent(only.name)}`);
-    });
+    const [only] = datasets?.length === 1 && /^(#\/?)?$/.test(location.hash) ? datasets : [];
+    if (only) begin(`/datasets/${encodeURIComponent(only.name)}`);
   });
 })();

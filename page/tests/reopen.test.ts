@@ -43,14 +43,16 @@ describe('a line of the history', () => {
   });
 
   test('of a preparation leads to a free explanation', () => {
-    expect(hash(entry('prepare', { answer: 1 }))).toBe('#/adult?answer=1&explain=5');
+    expect(hash(entry('prepare', { answer: 1 }))).toBe('#/adult?answer=1&explain=5&from=4');
     const withQuestion = hash(entry('prepare', { answer: 1 }, PAIR));
-    expect(withQuestion).toBe('#/adult?answer=1&group=1*True%2C+NULL&group=-1*b&explain=5');
+    expect(withQuestion).toBe('#/adult?answer=1&group=1*True%2C+NULL&group=-1*b&explain=5&from=4');
   });
 
   test('of a preparation for a story leads to the story', () => {
     const family = { conjuncts: 2, nested: true, attributes: ['sex'] };
-    expect(hash(entry('prepare', { answer: 1, family }))).toBe('#/adult?answer=1&explain=5&attribute=sex&story=2');
+    expect(hash(entry('prepare', { answer: 1, family }))).toBe(
+      '#/adult?answer=1&explain=5&attribute=sex&from=4&story=2',
+    );
   });
 
   test('of somebody leads everybody to their answer', () => {

@@ -78,6 +78,7 @@ export function placeOf(entry: Asked, dataset: string): Place | null {
     return {
       ...question,
       explain: { ...PLAIN, family: story === null ? family : { ...ALL, attributes: family.attributes } },
+      from: entry.address ? [String(entry.address)] : null,
       story,
     };
   }

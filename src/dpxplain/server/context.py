@@ -30,7 +30,7 @@ from dpxplain.server.limits import FailureLimit, ProcessCount, RateLimits, Sizes
 from dpxplain.server.metrics import LedgerHealth, Metrics, Readiness
 from dpxplain.server.pool import JobRunner, Pool, Task
 from dpxplain.server.problems import busy, failure_count, other_version
-from dpxplain.server.records import FailureCount, LostRequest, lost_request
+from dpxplain.server.records import FailureCount, LostRequest, Summary, lost_request, summary
 from dpxplain.server.registry import Registry
 from dpxplain.server.requests import DatasetName
 from dpxplain.session import Session
@@ -106,6 +106,15 @@ class Server:
         return self.ledger.account(
             caller.name, sees_all=caller.is_curator, default_limit=self.config.analysts.default_rho
         )
+
+    def summaries(self, caller: Caller) -> list[Summary]:
+        """Every data set by name, with the caller's budget on it."""
+        account = self.account(caller)
+        summaries = [summary(each.schema, account.budget(each.name)) for each in self.datasets.all]
+        for file in self.datasets.unavailable:
+            if file.schema is not None:
+                summaries.append(summary(file.schema, account.budget(file.name), available=False))
+        return sorted(summaries, key=lambda each: each["name"])
 
     def locks(self, caller: Caller) -> KeyedLocks:
         """The locks that all running requests of one caller share.

@@ -320,6 +320,7 @@ class Me(TypedDict):
     single_user: bool
     signed_in: bool
     waiting_requests: int  # for more budget, on all data sets; 0 for an analyst, who cannot answer them
+    datasets: list[Summary] | None  # as at /datasets; null if you are not signed in or the ledger is away
 
 
 class Summary(TypedDict):

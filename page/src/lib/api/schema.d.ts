@@ -2223,6 +2223,8 @@ export interface components {
             signed_in: boolean;
             /** Waiting Requests */
             waiting_requests: number;
+            /** Datasets */
+            datasets: components["schemas"]["Summary"][] | null;
         };
         /** MeasureQuality */
         MeasureQuality: {

@@ -103,7 +103,6 @@ class Asking {
       this.#read(sql, preview.form ?? null);
       this.#priced = wanted;
       this.problem = null;
-      workspace.prices.ask = preview.free ? null : preview.rho;
     } catch (error) {
       const problem = problemFrom(error);
       if (problem === null || request.signal.aborted || isGone(error)) return;
@@ -112,7 +111,6 @@ class Asking {
       if (sql !== this.#formSql) this.#read(sql, null);
       this.problem = problem;
       this.#refused = wanted;
-      workspace.prices.ask = null;
     }
   }
 
@@ -125,7 +123,6 @@ class Asking {
       const answer = await api.query(dataset.name, { sql, rho, confidence: this.confidence });
       this.problem = null;
       workspace.spent(answer.budget);
-      workspace.prices.ask = null;
       return answer;
     } catch (error) {
       this.problem = problemFrom(error);

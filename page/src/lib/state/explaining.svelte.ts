@@ -181,7 +181,6 @@ class Explaining {
       this.preview = preview;
       this.#priced = priced;
       this.problem = null;
-      workspace.prices.explain = preview.free ? null : preview.rho;
     } catch (error) {
       if (request.signal.aborted) return false;
       const problem = problemFrom(error);
@@ -189,7 +188,6 @@ class Explaining {
       this.preview = this.#priced = null;
       this.problem = problem;
       this.#refused = this.wanted;
-      workspace.prices.explain = null;
     }
     return true;
   }
@@ -295,7 +293,6 @@ class Explaining {
     this.#tableRequest = request;
     if (table.mechanism === 'marginals') this.way = 'prepare'; // it reads what is prepared, whoever chose it
     workspace.spent(table.budget);
-    workspace.prices.explain = null;
     workspace.report(spoken(table.finding));
   }
 }

@@ -50,7 +50,7 @@ class Journey {
     comparing.show(comparing.answer, place.of);
     comparing.choose(place.groups, place.atLeast, place.compare);
     comparing.from = place.from?.map((entry) => (/^\d+$/.test(entry) ? Number(entry) : entry)) ?? null;
-    if (isOther && !place.groups.length) comparing.suggest();
+    if (!place.groups.length && (isOther || this.linked)) comparing.suggest();
     if (!comparing.complete) explaining.reset();
     telling.reset();
     if (place.explain) explaining.restore(place.explain);

@@ -91,14 +91,12 @@ class Telling {
       this.preview = preview;
       this.#priced = wanted;
       this.problem = null;
-      workspace.prices.story = preview.free ? null : preview.rho;
     } catch (error) {
       const problem = problemFrom(error);
       if (problem === null || request.signal.aborted || isGone(error)) return;
       this.preview = null;
       this.problem = problem;
       this.#refused = wanted;
-      workspace.prices.story = null;
     }
   }
 
@@ -129,7 +127,6 @@ class Telling {
   /** A story measures single conditions, too: the table reads them, so that both say the same. */
   async #bought(prepared: Prepared): Promise<void> {
     workspace.spent(prepared.budget);
-    workspace.prices.story = null;
     this.more = false;
     comparing.from = null;
     if (!explaining.table) return;

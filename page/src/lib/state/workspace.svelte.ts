@@ -43,7 +43,7 @@ class Workspace {
       this.problem = null;
       this.me = await whoAmI();
       if (this.mustSignIn) return;
-      this.datasets = (await api.datasets()).datasets;
+      this.datasets = this.me.datasets ?? (await api.datasets()).datasets;
     } catch (error) {
       this.problem = problemFrom(error);
     }

@@ -348,13 +348,7 @@ _DISCOVERY: Any = answers(
 @asking.get("/datasets", responses=answers(Datasets))
 def datasets(caller: AnyCaller, server: ServerDep) -> Any:
     """Every data set, with your budget on it."""
-    account = server.account(caller)
-    summaries = [records.summary(d.schema, account.budget(d.name)) for d in server.datasets.all]
-    for file in server.datasets.unavailable:
-        if file.schema is not None:
-            budget = account.budget(file.name)
-            summaries.append(records.summary(file.schema, budget, available=False))
-    return RecordResponse({"datasets": sorted(summaries, key=lambda summary: summary["name"])})
+    return RecordResponse({"datasets": server.summaries(caller)})
 
 
 @asking.get("/datasets/{dataset}", responses=answers(DatasetPayload))

@@ -133,13 +133,15 @@ def sign_out(request: Request, caller: AnyCaller, server: ServerDep) -> Response
 
 
 async def _me(caller: Caller | None, server: Server) -> Me:
-    me = Me(name=None, role=None, single_user=server.config.single_user, signed_in=False, waiting_requests=0)
+    single = server.config.single_user
+    me = Me(name=None, role=None, single_user=single, signed_in=False, waiting_requests=0, datasets=None)
     if caller is None:
         return me
     role: Any = caller.role
-    me |= {"name": "you" if me["single_user"] else caller.name, "role": role, "signed_in": True}
-    if caller.is_curator and not me["single_user"]:
-        with suppress(LedgerUnavailable):  # a curator's page opens during an outage too
+    me |= {"name": "you" if single else caller.name, "role": role, "signed_in": True}
+    with suppress(LedgerUnavailable):  # the page opens during an outage too
+        me["datasets"] = await run_sync(server.summaries, caller)
+        if caller.is_curator and not single:
             me["waiting_requests"] = await run_sync(_waiting_requests, server)
     return me
 
