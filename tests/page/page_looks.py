@@ -46,6 +46,22 @@ TOUCHING_LABELS = f"""() => {_AXIS_LABELS}.filter((label) => {{
   const next = label.nextElementSibling;
   return next && next.getBoundingClientRect().left < label.getBoundingClientRect().right;
 }}).map((label) => label.textContent)"""
+# Words that a person sees: neither hidden, nor for screen readers alone, nor an option that is not chosen.
+WORDS = """() => {
+  const found = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const text = walker.currentNode.textContent.trim();
+    const around = walker.currentNode.parentElement;
+    if (!text || around.closest('script, noscript, style, select, .unseen, .skip')) continue;
+    const shown = { visibilityProperty: true, opacityProperty: true };
+    if (!around.checkVisibility(shown) || around.getBoundingClientRect().width < 2) continue;
+    found.push(text);
+  }
+  for (const select of document.querySelectorAll('select'))
+    if (select.checkVisibility()) found.push(select.selectedOptions[0]?.text ?? '');
+  return found.join(' ').split(/\\s+/).filter(Boolean);
+}"""
 OPEN_ALL = "document.querySelectorAll('main details').forEach((part) => (part.open = true))"
 SECTIONS = "header, main > section, main > div, footer"
 CONTROLS = ":is(main, header) :is(button, select, input, textarea, summary, a)"

@@ -63,6 +63,7 @@ def test_doubt_totals_and_refusals_are_accessible(
     expect(page.get_by_role("button", name="Measure again ·")).to_be_enabled()
     assert_accessible(page)
 
+    page.get_by_text("View", exact=True).click()
     page.get_by_role("switch", name="Compare totals or weights").check()
     expect(page.get_by_role("group", name="Weights")).to_be_visible()
     write_sql(page, "SELECT marital_status, MAX(high_income) FROM adult GROUP BY marital_status")
