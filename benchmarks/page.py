@@ -118,10 +118,10 @@ FIRST_WEIGHTS = {
 
 LOADED = {
     "page itself": "at once",
-    "styles": "at once",
+    "styles": "within the page itself",
     "fonts": "those that are needed",
-    "editor of SQL": "after the first paint",
-    "charts (Vega)": "with the first chart",
+    "editor of SQL": "when somebody writes SQL",
+    "charts (Vega)": "when an image is saved",
     "curator's view": "by curators only",
 }
 
@@ -171,7 +171,7 @@ def document(text: str, version: str) -> str:
 {os.cpu_count()} cores that also run the server; load average {os.getloadavg()[0]:.1f}.
 Times are medians of {ROUNDS} fresh browser contexts. Times of the first edition come from a machine that
 did nothing else.
-The server does not compress. The compressed sizes are what a proxy in front of it would send (gzip).
+The server sends scripts and styles compressed (gzip); responses of the API are never compressed (ADR 47).
 
 {text}
 

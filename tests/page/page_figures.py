@@ -93,7 +93,7 @@ def loading(browser: Browser, url: str) -> Loading:
 
 
 def weights() -> dict[str, tuple[int, int]]:
-    """Bytes of each built part, as they are and as a compressing proxy would send them."""
+    """Bytes of each built part, as they are and as the server sends them."""
     kinds = {
         "editor of SQL": r"editor-.*\.js",
         "charts (Vega)": r"vega-.*\.js",

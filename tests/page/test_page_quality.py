@@ -68,6 +68,7 @@ def test_quality_has_a_price_before_it_is_bought_and_none_afterwards(
     assert_accessible(page)
 
     page.reload()
+    expect(finding(page, "answer")).to_be_visible()
     _panel(page)
     expect(panel.locator("summary").first).to_contain_text("measured for 0.5")
     expect(line).to_be_visible()

@@ -236,6 +236,7 @@ class Explaining {
     const why = comparing.request();
     if (!dataset || !why || this.work.running) return;
     comparing.from = null;
+    this.preview = this.#priced = null; // what was said before the purchase
     if (this.way === 'once') {
       await this.#explain(this.request(this.rho));
       return;
