@@ -117,7 +117,7 @@ def test_the_truth_is_for_the_curator_only_and_marked(
     expect(curator.get_by_text(MARK)).to_have_count(0)
     for part, told in (("groups", "Covered 3 of 3"), ("explanation", "Influence covered 5 of 5")):
         shown = curator.get_by_test_id(part)
-        shown.get_by_role("switch", name="Compare with the truth (not private").check()
+        shown.get_by_role("switch", name="Compare with the truth (not private)").check()
         expect(shown.get_by_test_id("covered")).to_contain_text(told)
         expect(shown.get_by_role("group", name=MARK)).to_be_visible()
         expect(shown.locator(".lane .diamond").first).to_be_visible()

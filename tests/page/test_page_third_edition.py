@@ -314,6 +314,20 @@ def test_a_price_above_what_is_left_becomes_a_request(
     expect(run_button(page)).to_have_text(re.compile("^Run · "))
 
 
+def test_the_curators_first_screen_counts_waiting_requests(
+    tmp_path: Path, servers: ExitStack, visit: Visit
+) -> None:
+    server = servers.enter_context(running_server(config_of(tmp_path, limits=GENEROUS.model_dump())))
+    for name in ("alice", "bob"):
+        body = {"rho": 0.3, "reason": "One more table."}
+        answered = server.client(name).post("/datasets/people/budget/requests", json=body)
+        assert answered.is_success, answered.text
+    page = visit(server)
+    sign_in(page, server.token("carol", "curator"))
+    expect(page.get_by_role("link", name="Curator")).to_have_accessible_name("Curator 2 requests wait")
+    assert_accessible(page)
+
+
 def test_nothing_but_what_is_used_is_loaded(adult: RunningServer, visit: Visit) -> None:
     asked_for: list[str] = []
     page = visit(adult, before=lambda page: page.on("request", lambda request: asked_for.append(request.url)))
