@@ -1,13 +1,13 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Problem } from '../src/lib/api/types';
-import { costsAsSaid, type Priced } from '../src/lib/state/buying';
+import { costsAsSaid, type Step } from '../src/lib/state/buying';
 import { workspace } from '../src/lib/state/workspace.svelte';
 
-type Step = { -readonly [Key in keyof Priced]: Priced[Key] };
+type Changing = { -readonly [Key in keyof Step]: Step[Key] };
 
 /** A step whose price comes when it is asked for; `change` happens on the way. */
-function priced(change: (step: Step) => void = () => undefined, free = false): Step {
-  const step: Step = {
+function priced(change: (step: Changing) => void = () => undefined, free = false): Changing {
+  const step: Changing = {
     wanted: 'a query',
     current: false,
     free,
@@ -16,7 +16,7 @@ function priced(change: (step: Step) => void = () => undefined, free = false): S
     price() {
       step.current = true;
       change(step);
-      return Promise.resolve();
+      return Promise.resolve(true);
     },
   };
   return step;

@@ -1,42 +1,30 @@
 // Step 1: the query being written, what it would cost, and why it would be refused.
 import { api } from '../api';
 import { isGone, problemFrom } from '../api/client';
-import type { Answer, Dataset, Example, Preview, Problem } from '../api/types';
+import type { Answer, Dataset, Example, Preview } from '../api/types';
 import { DEFAULT_CONFIDENCE } from '../route';
 import { ladder } from '../precision';
 import { emptyForm, write, type Form } from '../sqlform';
+import { Priced } from './priced.svelte';
 import { workspace } from './workspace.svelte';
 
 export const FIRST_PRICE = 0.1;
 
-class Asking {
+class Asking extends Priced {
   sql = $state('');
   rho = $state(FIRST_PRICE);
   confidence = $state(DEFAULT_CONFIDENCE);
-  preview = $state.raw<Preview | null>(null);
   /** What `#formSql` asks in the form's fields; null if a form cannot ask it. */
   form = $state.raw<Form | null>(null);
   #formSql = $state('');
-  problem = $state.raw<Problem | null>(null);
   running = $state(false);
   /** Whether somebody wants to write although the question of the answer below is all that is written. */
   opened = $state(false);
-  /** What the preview is of: while the query has moved on, it promises nothing about it. */
-  #priced = $state('');
-  /** What the problem is of. */
-  #refused = $state('');
-  #request: AbortController | null = null;
   #begun = '';
 
   /** Whether the SQL has been typed since the form was read from it: until then the form shows another query. */
   readonly reading = $derived(this.sql.trim() !== '' && this.sql !== this.#formSql);
-  readonly current = $derived(this.preview !== null && this.#priced === this.wanted);
-  readonly free = $derived(this.current && this.preview?.free === true);
   readonly ready = $derived(this.current && this.problem === null && this.preview?.affordable === true);
-  /** Whether what is written now cannot be bought; while its price is on the way, that is not known. */
-  readonly refused = $derived(
-    (this.problem !== null && this.#refused === this.wanted) || (this.current && this.preview?.affordable === false),
-  );
 
   /** Whether nothing else is being written than what the answer below was asked by. */
   isFolded(answer: Answer): boolean {
@@ -48,7 +36,6 @@ class Asking {
     return ladder(FIRST_PRICE, workspace.budget?.rho.limit ?? 0);
   }
 
-  /** All that a person may have changed. */
   get wanted(): string {
     return JSON.stringify([workspace.dataset?.name, this.sql, this.rho, this.confidence]);
   }
@@ -84,33 +71,24 @@ class Asking {
     Object.assign(this, { sql, rho, confidence });
   }
 
-  /** The price of what is written now. Spends nothing. */
-  async price(): Promise<void> {
-    this.#request?.abort();
+  protected ask(signal: AbortSignal): Promise<Preview> | null {
     const dataset = workspace.dataset;
-    if (!dataset || !this.sql.trim()) {
-      this.preview = this.problem = null;
-      this.#read(this.sql, null);
-      return;
-    }
-    const request = (this.#request = new AbortController());
+    if (dataset && this.sql.trim()) return this.#priceIn(dataset, signal);
+    this.preview = this.problem = null;
+    this.#read(this.sql, null);
+    return null;
+  }
+
+  /** With the price comes what the query asks; a refusal says nothing about a form that is read already. */
+  async #priceIn({ name }: Dataset, signal: AbortSignal): Promise<Preview> {
     const { sql, rho, confidence, prices } = this;
-    const { wanted } = this;
     try {
-      const preview = await api.preview(dataset.name, { sql, rho, confidence, prices }, request.signal);
-      if (request.signal.aborted) return;
-      this.preview = preview;
-      this.#read(sql, preview.form ?? null);
-      this.#priced = wanted;
-      this.problem = null;
+      const preview = await api.preview(name, { sql, rho, confidence, prices }, signal);
+      if (!signal.aborted) this.#read(sql, preview.form ?? null);
+      return preview;
     } catch (error) {
-      const problem = problemFrom(error);
-      if (problem === null || request.signal.aborted || isGone(error)) return;
-      this.preview = null;
-      // A refused price says nothing about a form that is read already.
-      if (sql !== this.#formSql) this.#read(sql, null);
-      this.problem = problem;
-      this.#refused = wanted;
+      if (!signal.aborted && !isGone(error) && sql !== this.#formSql) this.#read(sql, null);
+      throw error;
     }
   }
 
@@ -125,8 +103,7 @@ class Asking {
       workspace.spent(answer.budget);
       return answer;
     } catch (error) {
-      this.problem = problemFrom(error);
-      this.#refused = this.wanted;
+      this.refuse(problemFrom(error));
       await workspace.refreshFailures();
       return null;
     } finally {

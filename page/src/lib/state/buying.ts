@@ -1,31 +1,20 @@
 // A button can be pressed while its price is told again: what it said is bought, or nothing is.
-import type { Problem } from '../api/types';
+import type { Priced } from './priced.svelte';
 import { workspace } from './workspace.svelte';
 
 const TRIES = 5; // a price may be overtaken by that of a later change
 
-/** What has a price before it is bought. */
-export interface Priced {
-  /** All that a person may have changed. */
-  readonly wanted: string;
-  /** Whether the price that is shown is that of what is wanted. */
-  readonly current: boolean;
-  readonly free: boolean;
-  /** Whether what is wanted cannot be bought; while its price is on the way, that is not known. */
-  readonly refused: boolean;
-  readonly problem: Problem | null;
-  price(): Promise<unknown>;
-}
+export type Step = Pick<Priced, 'wanted' | 'current' | 'free' | 'refused' | 'problem' | 'price'>;
 
 /** Waits for the price of what is wanted; true if it can be bought, and nothing was changed meanwhile. */
-export async function isPriced(step: Priced): Promise<boolean> {
+export async function isPriced(step: Step): Promise<boolean> {
   const { wanted } = step;
   for (let tries = 0; tries < TRIES && !step.current && !step.refused; tries++) await step.price();
   return step.current && !step.refused && step.wanted === wanted;
 }
 
 /** The same for a button that was pressed: what it called free must still be. Otherwise the page says so. */
-export async function costsAsSaid(step: Priced): Promise<boolean> {
+export async function costsAsSaid(step: Step): Promise<boolean> {
   const wasFree = step.free;
   if ((await isPriced(step)) && (!wasFree || step.free)) return true;
   if (!step.problem) workspace.tell('The price has changed meanwhile. Nothing was spent.');

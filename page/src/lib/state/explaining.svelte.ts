@@ -1,11 +1,11 @@
 // Step 3: which conditions explain the difference; prepared once and then free, or bought one by one.
 import { api } from '../api';
-import { isGone, problemFrom } from '../api/client';
-import type { Column, ExplainRequest, Explanation, Family, Job, Prepared, Preview, Problem } from '../api/types';
+import type { Column, ExplainRequest, Explanation, Family, Job, Prepared, Preview } from '../api/types';
 import { FIRST_K, type ExplainPlace, type Sensitivity } from '../route';
 import { ladder } from '../precision';
 import { spoken } from '../words';
 import { comparing } from './comparing.svelte';
+import { Priced } from './priced.svelte';
 import { Work } from './work.svelte';
 import { workspace } from './workspace.svelte';
 
@@ -15,7 +15,10 @@ export const MOST_K = 50;
 const LEAST_RHO = 1e-9; // at this price, whatever is prepared is precise enough
 const EXPORT_WIDTH = 500; // pixels of a chart's plot
 
-class Explaining {
+/** With the request that it is of. */
+type Quote = Preview & { request: ExplainRequest };
+
+class Explaining extends Priced<Quote> {
   way = $state<Way>('prepare');
   rho = $state(FIRST_PRICES.prepare);
   k = $state(FIRST_K);
@@ -32,34 +35,22 @@ class Explaining {
 
   /** Whether a prepared answer is to be prepared once more, with more budget. */
   more = $state(false);
-  preview = $state.raw<Preview | null>(null);
-  /** What the preview is of: while the options have moved on, it promises nothing about them. */
-  #priced = $state.raw<ExplainRequest | null>(null);
-  /** What the problem is of. */
-  #refused = $state('');
   table = $state.raw<Explanation | null>(null);
   readonly work = new Work();
-  /** Why the present options have no price. */
-  problem = $state.raw<Problem | null>(null);
   /** How many predicates a family has, from the server's previews. */
   #sizes = $state.raw<Record<string, number>>({});
-  #request: AbortController | null = null;
   #tableRequest = '';
 
-  /** Whether the price that is shown is that of the present options. */
-  readonly current = $derived(
-    this.#priced !== null && identity(this.request(this.#priced.rho ?? null)) === identity(this.#priced),
-  );
-  /** Whether the present options are answered by what is prepared or stored, so that asking is free. */
-  readonly free = $derived(this.current && this.preview?.free === true);
+  /** A price in options that were not used, such as the budget where the answer is prepared, does not matter. */
+  override get current(): boolean {
+    const priced = this.preview?.request;
+    return priced !== undefined && identity(this.request(priced.rho ?? null)) === identity(priced);
+  }
 
-  /** Whether the present options cannot be bought; while their price is on the way, that is not known. */
-  readonly refused = $derived(
-    (this.problem !== null && this.#refused === this.wanted) || (this.current && this.preview?.affordable === false),
-  );
-
-  /** Whether that is so because the answer is prepared, for any groups. */
-  readonly fromPrepared = $derived(this.free && this.#priced?.rho === null);
+  /** Whether it is free because the answer is prepared, for any groups. */
+  get fromPrepared(): boolean {
+    return this.free && this.preview?.request.rho === null;
+  }
 
   get #lines(): string[] {
     return this.predicates
@@ -135,10 +126,9 @@ class Explaining {
   }
 
   reset(): void {
-    this.#request?.abort();
+    this.stop();
     this.work.drop();
-    this.table = null;
-    this.preview = this.problem = this.#priced = null;
+    this.table = this.preview = this.problem = null;
     this.more = false;
   }
 
@@ -168,44 +158,24 @@ class Explaining {
     };
   }
 
-  /** The price and precision of the present options, and whether they are free already. Spends nothing.
-   *  False if another request for a price overtook this one, which then says nothing. */
-  async price(): Promise<boolean> {
-    this.#request?.abort();
-    const dataset = workspace.dataset?.name;
-    if (!dataset || !comparing.question) return true;
-    const request = (this.#request = new AbortController());
-    try {
-      const [priced, preview] = await this.#cheapest(dataset, request.signal);
-      if (request.signal.aborted) return false;
-      this.preview = preview;
-      this.#priced = priced;
-      this.problem = null;
-    } catch (error) {
-      if (request.signal.aborted) return false;
-      const problem = problemFrom(error);
-      if (problem === null || isGone(error)) return true;
-      this.preview = this.#priced = null;
-      this.problem = problem;
-      this.#refused = this.wanted;
-    }
-    return true;
-  }
-
-  /** All that a person may have changed. */
   get wanted(): string {
     return identity(this.request(this.rho));
   }
 
+  protected ask(signal: AbortSignal): Promise<Quote> | null {
+    const dataset = workspace.dataset?.name;
+    return dataset && comparing.question ? this.#cheapest(dataset, signal) : null;
+  }
+
   /** What is prepared answers for nothing; only where it does not, a price is asked for. */
-  async #cheapest(dataset: string, signal: AbortSignal): Promise<[ExplainRequest, Preview]> {
-    const [request, { levels: [least, ...levels] = [], ...preview }] = await this.#preview(dataset, this.rho, signal);
-    if (least?.free && this.way === 'prepare' && !this.more) return this.#preview(dataset, null, signal);
-    return [request, { ...preview, levels }];
+  async #cheapest(dataset: string, signal: AbortSignal): Promise<Quote> {
+    const { levels: [least, ...levels] = [], ...quote } = await this.#quote(dataset, this.rho, signal);
+    const isPrepared = least?.free && this.way === 'prepare' && !this.more;
+    return isPrepared ? this.#quote(dataset, null, signal) : { ...quote, levels };
   }
 
   /** More predicates than the family has are refused, so its size is asked for first where it is not known. */
-  async #preview(dataset: string, rho: number | null, signal: AbortSignal): Promise<[ExplainRequest, Preview]> {
+  async #quote(dataset: string, rho: number | null, signal: AbortSignal): Promise<Quote> {
     const key = this.#familyKey;
     if (!(key in this.#sizes)) {
       const { rows } = await api.previewExplain(dataset, { ...this.#complete(rho), k: 1 }, signal);
@@ -213,7 +183,7 @@ class Explaining {
     }
     const request = this.#complete(rho);
     const prices = rho === null ? [] : [LEAST_RHO, ...this.prices];
-    return [request, await api.previewExplain(dataset, { ...request, prices }, signal)];
+    return { ...(await api.previewExplain(dataset, { ...request, prices }, signal)), request };
   }
 
   /** A group may have been taken back while the price of the pair was on its way. */
@@ -225,9 +195,9 @@ class Explaining {
 
   /** Reads what is prepared or stored; refuses to send anything that would be charged. */
   async explainForFree(): Promise<void> {
-    if (!this.free || !this.#priced) return;
-    if (this.table && this.#tableRequest === identity(this.#priced)) return;
-    await this.#explain(this.#priced);
+    if (!this.free || !this.preview) return;
+    const { request } = this.preview;
+    if (!this.table || this.#tableRequest !== identity(request)) await this.#explain(request);
   }
 
   /** Spends: only ever called by a button that names the price. */

@@ -1,32 +1,21 @@
 // How well the data fit the declarations: priced, measured once, and free to read from then on.
 import { api } from '../api';
 import { isGone, problemFrom } from '../api/client';
-import type { Preview, Problem, Quality } from '../api/types';
+import type { Preview, Quality } from '../api/types';
 import { comparing } from './comparing.svelte';
+import { Priced } from './priced.svelte';
 import { workspace } from './workspace.svelte';
 
 export const FIRST_PRICE = 0.02;
 
-class Fitting {
+class Fitting extends Priced {
   rho = $state(FIRST_PRICE);
   /** What was measured last, of `#dataset`; null where nothing was. */
   measured = $state.raw<Quality | null>(null);
-  preview = $state.raw<Preview | null>(null);
-  problem = $state.raw<Problem | null>(null);
   running = $state(false);
   #dataset = $state('');
-  /** What the preview is of: while the price has moved on, it promises nothing about it. */
-  #priced = $state('');
-  /** What the problem is of. */
-  #refused = $state('');
-  #request: AbortController | null = null;
 
   readonly loaded = $derived(this.#dataset !== '' && this.#dataset === workspace.dataset?.name);
-  readonly current = $derived(this.preview !== null && this.#priced === this.wanted);
-  readonly free = $derived(this.current && this.preview?.free === true);
-  readonly refused = $derived(
-    (this.problem !== null && this.#refused === this.wanted) || (this.current && this.preview?.affordable === false),
-  );
 
   get wanted(): string {
     return JSON.stringify([workspace.dataset?.name, this.rho]);
@@ -47,26 +36,9 @@ class Fitting {
     }
   }
 
-  /** The price of the present budget. Spends nothing. */
-  async price(): Promise<void> {
-    this.#request?.abort();
+  protected ask(signal: AbortSignal): Promise<Preview> | null {
     const name = workspace.dataset?.name;
-    if (!name) return;
-    const request = (this.#request = new AbortController());
-    const { rho, wanted } = this;
-    try {
-      const preview = await api.previewQuality(name, { rho }, request.signal);
-      if (request.signal.aborted) return;
-      this.preview = preview;
-      this.#priced = wanted;
-      this.problem = null;
-    } catch (error) {
-      const problem = problemFrom(error);
-      if (problem === null || request.signal.aborted || isGone(error)) return;
-      this.preview = null;
-      this.problem = problem;
-      this.#refused = wanted;
-    }
+    return name ? api.previewQuality(name, { rho: this.rho }, signal) : null;
   }
 
   /** Spends: only ever called by a button that names the price. */

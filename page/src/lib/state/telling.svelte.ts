@@ -1,11 +1,12 @@
 // The story of a gap: what explains most, within it the next, and what remains. Paid for once, and then free.
 import { api } from '../api';
-import { isGone, problemFrom } from '../api/client';
-import type { Family, Prepared, Preview, Problem, Story, StoryRequest } from '../api/types';
+import { problemFrom } from '../api/client';
+import type { Family, Prepared, Preview, Story, StoryRequest } from '../api/types';
 import { ladder } from '../precision';
 import { ALL } from '../route';
 import { comparing } from './comparing.svelte';
 import { explaining } from './explaining.svelte';
+import { Priced } from './priced.svelte';
 import { Work } from './work.svelte';
 import { workspace } from './workspace.svelte';
 
@@ -15,26 +16,16 @@ export const MOST_LEVELS = 3;
 const EXPORT_WIDTH = 500; // pixels of a chart's plot
 const LEAST_RHO = 1e-9; // at this price, whatever is prepared is precise enough
 
-class Telling {
+class Telling extends Priced {
   levels = $state(USUAL_LEVELS);
   rho = $state(USUAL_PRICE);
   /** Whether a prepared story is wanted more precisely. */
   more = $state(false);
-  preview = $state.raw<Preview | null>(null);
-  problem = $state.raw<Problem | null>(null);
   story = $state.raw<Story | null>(null);
   readonly work = new Work();
-  /** What the preview, the problem and the story are of. */
-  #priced = $state('');
-  #refused = $state('');
+  /** What the story is of. */
   #told = $state('');
-  #request: AbortController | null = null;
 
-  readonly current = $derived(this.preview !== null && this.#priced === this.wanted);
-  readonly free = $derived(this.current && this.preview?.free === true);
-  readonly refused = $derived(
-    (this.problem !== null && this.#refused === this.wanted) || (this.current && this.preview?.affordable === false),
-  );
   /** Whether the story that is shown is of another question. */
   readonly stale = $derived(this.#told !== this.asked);
 
@@ -56,7 +47,6 @@ class Telling {
     return JSON.stringify(this.request());
   }
 
-  /** All that a person may have changed. */
   get wanted(): string {
     return JSON.stringify([this.request(), this.rho, this.more]);
   }
@@ -68,7 +58,7 @@ class Telling {
   }
 
   reset(): void {
-    this.#request?.abort();
+    this.stop();
     this.work.drop();
     this.more = false;
     this.preview = this.problem = this.story = null;
@@ -76,28 +66,17 @@ class Telling {
     this.rho = this.prices[1]!;
   }
 
-  /** What it would cost, or that it is free. Spends nothing. */
-  async price(): Promise<void> {
-    this.#request?.abort();
+  protected ask(signal: AbortSignal): Promise<Preview> | null {
     const dataset = workspace.dataset?.name;
     const body = this.request();
-    if (!dataset || !body || !this.most) return;
-    const request = (this.#request = new AbortController());
-    const { wanted, rho, more, prices } = this;
-    try {
-      let preview = more ? null : await api.previewStory(dataset, { ...body, rho: LEAST_RHO }, request.signal);
-      if (!preview?.free) preview = await api.previewStory(dataset, { ...body, rho, prices }, request.signal);
-      if (request.signal.aborted) return;
-      this.preview = preview;
-      this.#priced = wanted;
-      this.problem = null;
-    } catch (error) {
-      const problem = problemFrom(error);
-      if (problem === null || request.signal.aborted || isGone(error)) return;
-      this.preview = null;
-      this.problem = problem;
-      this.#refused = wanted;
-    }
+    return dataset && body && this.most ? this.#cheapest(dataset, body, signal) : null;
+  }
+
+  /** What it would cost, or that it is free. */
+  async #cheapest(dataset: string, body: StoryRequest, signal: AbortSignal): Promise<Preview> {
+    const { rho, more, prices } = this;
+    const prepared = more ? null : await api.previewStory(dataset, { ...body, rho: LEAST_RHO }, signal);
+    return prepared?.free ? prepared : api.previewStory(dataset, { ...body, rho, prices }, signal);
   }
 
   /** Spends unless it is free: only ever called by a button that names the price. */

@@ -1,18 +1,10 @@
-// Light, dark, or as the system says; the charts are drawn again when it changes.
+// Light, dark, or as the system says.
 
 export type Choice = 'system' | 'light' | 'dark';
 const KEY = 'dpxplain.theme';
 
 class Theme {
   choice = $state<Choice>(stored());
-  #system = matchMedia('(prefers-color-scheme: dark)');
-  #systemDark = $state(this.#system.matches);
-
-  readonly dark = $derived(this.choice === 'system' ? this.#systemDark : this.choice === 'dark');
-
-  constructor() {
-    this.#system.addEventListener('change', (event) => (this.#systemDark = event.matches));
-  }
 
   choose(choice: Choice): void {
     this.choice = choice;
