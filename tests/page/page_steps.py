@@ -37,6 +37,11 @@ def finding(page: Page, part: str = "verdict") -> Locator:
     return page.get_by_test_id(part).get_by_test_id("finding")
 
 
+def badge(page: Page) -> Locator:
+    """The verdict in three words; the finding around it explains all of them."""
+    return page.get_by_test_id("badge")
+
+
 def headline(page: Page, part: str = "verdict") -> Locator:
     return finding(page, part).get_by_test_id("headline")
 

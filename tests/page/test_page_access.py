@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from page_axe import assert_accessible
 from page_servers import PLACE, asked, explained_place, owner
-from page_steps import Visit, cost, finding, table, write_sql
+from page_steps import Visit, badge, cost, table, write_sql
 from playwright.sync_api import expect
 
 from server_fixture import RunningServer
@@ -59,7 +59,7 @@ def test_doubt_totals_and_refusals_are_accessible(
     answer = asked(owner(adult), rho=0.0001)
     address = PLACE.format(answer=answer).replace("Married-civ-spouse", "Married-AF-spouse")
     page = visit(adult, f"{address}&confidence=0.999999", expecting=("status of 400",), **look)
-    expect(finding(page)).to_contain_text("Unclear")
+    expect(badge(page)).to_have_text("Unclear")
     expect(page.get_by_role("button", name="Measure again ·")).to_be_enabled()
     assert_accessible(page)
 

@@ -13,6 +13,7 @@ from page_servers import PAIR, explained_place, owner
 from page_steps import (
     Shoot,
     Visit,
+    badge,
     choose,
     cost,
     download,
@@ -64,7 +65,7 @@ def _compare(page: Page, shoot: Shoot) -> None:
         expect(group(page, label)).to_have_attribute("aria-pressed", "true")
     for label in PAIR:
         expect(headline(page)).to_contain_text(label)
-    expect(finding(page)).to_contain_text("Not just noise")
+    expect(badge(page)).to_have_text("Not just noise")
     expect(finding(page)).to_contain_text("percentage points")
     expect(page.get_by_test_id("live")).to_contain_text(headline(page).inner_text())
     assert spent(page) == 0.1, "a verdict is free"

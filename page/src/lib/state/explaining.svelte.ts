@@ -206,7 +206,7 @@ class Explaining extends Priced<Quote> {
     const why = comparing.request();
     if (!dataset || !why || this.work.running) return;
     comparing.from = null;
-    this.preview = this.#priced = null; // what was said before the purchase
+    this.preview = null; // what was said before the purchase
     if (this.way === 'once') {
       await this.#explain(this.request(this.rho));
       return;
