@@ -1,14 +1,12 @@
 // An editor for schema texts: TOML in the page's own colours, with refusals marked at their keys.
-import { closeBrackets } from '@codemirror/autocomplete';
-import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
-import { bracketMatching, StreamLanguage, syntaxHighlighting } from '@codemirror/language';
+import { StreamLanguage } from '@codemirror/language';
 import { toml } from '@codemirror/legacy-modes/mode/toml';
 import { setDiagnostics } from '@codemirror/lint';
-import { Compartment, EditorState, Prec } from '@codemirror/state';
-import { drawSelection, EditorView, keymap, lineNumbers } from '@codemirror/view';
+import { Compartment, EditorState } from '@codemirror/state';
+import { EditorView, lineNumbers } from '@codemirror/view';
 import { tags } from '@lezer/highlight';
 import type { Position, SchemaProblem } from '../lib/api/types';
-import { colours, look } from '../lib/editor';
+import { replace, viewIn, type Callbacks } from '../lib/editor';
 import { rangeOf } from '../lib/offsets';
 
 export interface TomlEditor {
@@ -27,48 +25,18 @@ const lines = EditorView.theme({
   '.cm-scroller': { maxHeight: '38rem', overflow: 'auto' },
 });
 
-// A shadow root takes constructed style sheets, so that no inline style needs to be allowed.
-export function createTomlEditor(
-  host: HTMLElement,
-  text: string,
-  callbacks: { label: string; changed: (text: string) => void; save: () => void },
-): TomlEditor {
-  const root = host.shadowRoot ?? host.attachShadow({ mode: 'open' });
+export function createTomlEditor(host: HTMLElement, text: string, callbacks: Callbacks): TomlEditor {
   const editing = new Compartment();
-  const view = new EditorView({
-    root,
-    parent: root as unknown as Element,
-    state: EditorState.create({
-      doc: text,
-      extensions: [
-        lineNumbers(),
-        history(),
-        drawSelection(),
-        bracketMatching(),
-        closeBrackets(),
-        EditorView.lineWrapping,
-        language,
-        syntaxHighlighting(colours),
-        look,
-        lines,
-        editing.of([]),
-        EditorView.contentAttributes.of({ 'aria-label': callbacks.label, spellcheck: 'false', tabindex: '0' }),
-        Prec.highest(keymap.of([{ key: 'Mod-s', run: () => (callbacks.save(), true) }])),
-        // Tab is left alone: it leaves the editor, as people without a mouse expect.
-        keymap.of([...defaultKeymap, ...historyKeymap]),
-        EditorView.updateListener.of((update) => {
-          if (update.docChanged) callbacks.changed(update.state.doc.toString());
-        }),
-      ],
-    }),
-  });
+  const view = viewIn(host, text, callbacks, 'Mod-s', [
+    lineNumbers(),
+    language,
+    lines,
+    editing.of([]),
+    EditorView.contentAttributes.of({ tabindex: '0' }),
+  ]);
   const range = (position: Position) => rangeOf(position, view.state.doc.toString());
   return {
-    set: (next) => {
-      if (next !== view.state.doc.toString()) {
-        view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: next } });
-      }
-    },
+    set: (next) => replace(view, next),
     mark: (problems) => {
       const diagnostics = problems.flatMap(({ key, message, position }) =>
         position ? [{ ...range(position), severity: 'error' as const, message: `${key}: ${message}` }] : [],

@@ -4,7 +4,7 @@ import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
 import { sql, SQLDialect } from '@codemirror/lang-sql';
 import { bracketMatching, HighlightStyle, syntaxHighlighting } from '@codemirror/language';
 import { setDiagnostics } from '@codemirror/lint';
-import { Compartment, EditorState, Prec } from '@codemirror/state';
+import { Compartment, EditorState, Prec, type Extension } from '@codemirror/state';
 import { drawSelection, EditorView, keymap, placeholder } from '@codemirror/view';
 import { tags } from '@lezer/highlight';
 import type { Dataset, Problem } from './api/types';
@@ -19,48 +19,23 @@ export interface Editor {
   destroy: () => void;
 }
 
-interface Callbacks {
+export interface Callbacks {
   label: string;
   changed: (text: string) => void;
-  /** Ctrl+Enter; it must not spend, only lead to the button that does. */
+  /** By the keyboard; it must not spend, only lead to the button that does. */
   submit: () => void;
 }
 
-// In a shadow root CodeMirror uses constructed style sheets instead of a style element, as a strict policy wants.
 export function createEditor(host: HTMLElement, text: string, callbacks: Callbacks): Editor {
-  const root = host.shadowRoot ?? host.attachShadow({ mode: 'open' });
   const language = new Compartment();
-  const view = new EditorView({
-    root,
-    parent: root as unknown as Element,
-    state: EditorState.create({
-      doc: text,
-      extensions: [
-        history(),
-        drawSelection(),
-        bracketMatching(),
-        closeBrackets(),
-        autocompletion({ icons: false }),
-        EditorView.lineWrapping,
-        language.of(sql({ dialect: ANSWERED, upperCaseKeywords: true })),
-        syntaxHighlighting(colours),
-        look,
-        placeholder('SELECT column, COUNT(*) FROM table GROUP BY column'),
-        EditorView.contentAttributes.of({ 'aria-label': callbacks.label, spellcheck: 'false' }),
-        Prec.highest(keymap.of([{ key: 'Mod-Enter', run: () => (callbacks.submit(), true) }])),
-        // Tab is left alone: it leaves the editor, as people without a mouse expect.
-        keymap.of([...completionKeymap, ...defaultKeymap, ...historyKeymap]),
-        EditorView.updateListener.of((update) => {
-          if (update.docChanged) callbacks.changed(update.state.doc.toString());
-        }),
-      ],
-    }),
-  });
+  const view = viewIn(host, text, callbacks, 'Mod-Enter', [
+    autocompletion({ icons: false }),
+    keymap.of(completionKeymap),
+    language.of(sql({ dialect: ANSWERED, upperCaseKeywords: true })),
+    placeholder('SELECT column, COUNT(*) FROM table GROUP BY column'),
+  ]);
   return {
-    set: (next) => {
-      if (next === view.state.doc.toString()) return;
-      view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: next } });
-    },
+    set: (next) => replace(view, next),
     declare: (dataset) => view.dispatch({ effects: language.reconfigure(knowing(dataset)) }),
     mark: (problem) => view.dispatch(setDiagnostics(view.state, problem ? marks(problem, view) : [])),
     focus: (at) => {
@@ -69,6 +44,46 @@ export function createEditor(host: HTMLElement, text: string, callbacks: Callbac
     },
     destroy: () => view.destroy(),
   };
+}
+
+/** In a shadow root CodeMirror uses constructed style sheets instead of a style element, as a strict policy wants. */
+export function viewIn(
+  host: HTMLElement,
+  text: string,
+  { label, changed, submit }: Callbacks,
+  submitKey: string,
+  extensions: Extension[],
+): EditorView {
+  const root = host.shadowRoot ?? host.attachShadow({ mode: 'open' });
+  return new EditorView({
+    root,
+    parent: root as unknown as Element,
+    state: EditorState.create({
+      doc: text,
+      extensions: [
+        Prec.highest(keymap.of([{ key: submitKey, run: () => (submit(), true) }])),
+        ...extensions,
+        history(),
+        drawSelection(),
+        bracketMatching(),
+        closeBrackets(),
+        EditorView.lineWrapping,
+        syntaxHighlighting(colours),
+        look,
+        EditorView.contentAttributes.of({ 'aria-label': label, spellcheck: 'false' }),
+        // Tab is left alone: it leaves the editor, as people without a mouse expect.
+        keymap.of([...defaultKeymap, ...historyKeymap]),
+        EditorView.updateListener.of((update) => {
+          if (update.docChanged) changed(update.state.doc.toString());
+        }),
+      ],
+    }),
+  });
+}
+
+export function replace(view: EditorView, text: string): void {
+  const { doc } = view.state;
+  if (text !== doc.toString()) view.dispatch({ changes: { from: 0, to: doc.length, insert: text } });
 }
 
 // Only what is answered is a keyword: a column may be called zone.
@@ -116,14 +131,14 @@ function marks(problem: Problem, view: EditorView) {
   return [{ ...rangeOf(position, text), severity: 'error' as const, message }];
 }
 
-export const colours = HighlightStyle.define([
+const colours = HighlightStyle.define([
   { tag: tags.keyword, color: 'var(--above)', fontWeight: '600' },
   { tag: [tags.string, tags.special(tags.string)], color: 'var(--code-text)' },
   { tag: [tags.number, tags.bool, tags.null], color: 'var(--code-number)' },
   { tag: tags.comment, color: 'var(--soft)', fontStyle: 'italic' },
 ]);
 
-export const look = EditorView.theme({
+const look = EditorView.theme({
   '&': { fontSize: '0.95rem', color: 'var(--ink)', minHeight: '8.5rem' },
   '&.cm-focused': { outline: 'none' },
   '.cm-scroller': { fontFamily: 'var(--mono)', lineHeight: '1.7', minHeight: '8.5rem' },

@@ -12,16 +12,13 @@ export function byGroups({ domains, groups, parts, ...words }: AnswerColumns): A
 
 /** What the groups are called, written when somebody reads it: of thousands few are in sight. */
 class Names {
-  readonly #domains: AnswerColumns['domains'];
-  readonly #groups: number[];
-
-  constructor(domains: AnswerColumns['domains'], groups: number[]) {
-    this.#domains = domains;
-    this.#groups = groups;
-  }
+  constructor(
+    private readonly domains: AnswerColumns['domains'],
+    private readonly groups: number[],
+  ) {}
 
   get size(): number {
-    return this.#groups.length;
+    return this.groups.length;
   }
 
   values(row: number): AnswerRow['group'] {
@@ -38,10 +35,10 @@ class Names {
 
   /** A group is a number; the last column changes fastest. */
   #of(row: number, field: 'values' | 'labels' | 'texts'): unknown[] {
-    let number = this.#groups[row]!;
+    let number = this.groups[row]!;
     const parts: unknown[] = [];
-    for (let i = this.#domains.length - 1; i >= 0; i -= 1) {
-      const values = this.#domains[i]![field];
+    for (let i = this.domains.length - 1; i >= 0; i -= 1) {
+      const values = this.domains[i]![field];
       parts[i] = values[number % values.length];
       number = Math.floor(number / values.length);
     }
@@ -61,51 +58,50 @@ interface Source {
 }
 
 class Row implements AnswerRow {
-  readonly #source: Source;
-  readonly #at: number;
   readonly estimate: number;
   readonly low: number | null;
   readonly high: number | null;
 
-  constructor(source: Source, at: number) {
-    this.#source = source;
-    this.#at = at;
+  constructor(
+    private readonly source: Source,
+    private readonly at: number,
+  ) {
     this.estimate = source.part.estimate[at]!;
     this.low = source.ends.low[at]!;
     this.high = source.ends.high[at]!;
   }
 
   get group(): AnswerRow['group'] {
-    return this.#source.names.values(this.#at);
+    return this.source.names.values(this.at);
   }
 
   get label(): string {
-    return this.#source.names.label(this.#at);
+    return this.source.names.label(this.at);
   }
 
   get labels(): string[] {
-    return this.#source.names.texts(this.#at);
+    return this.source.names.texts(this.at);
   }
 
   get unknown(): boolean {
-    return this.#source.part.unknown?.[this.#at] ?? false;
+    return this.source.part.unknown?.[this.at] ?? false;
   }
 
   get estimate_text(): string {
     if (this.unknown) return UNKNOWN;
-    const { part } = this.#source;
-    return part.estimate_text?.[this.#at] ?? valueText(figuresOf(part), this.estimate);
+    const { part } = this.source;
+    return part.estimate_text?.[this.at] ?? valueText(figuresOf(part), this.estimate);
   }
 
   get interval_text(): string {
     if (this.unknown) return NO_ROWS;
-    const { part, ends } = this.#source;
-    return ends.interval_text?.[this.#at] ?? intervalText(figuresOf(part), this.low, this.high);
+    const { part, ends } = this.source;
+    return ends.interval_text?.[this.at] ?? intervalText(figuresOf(part), this.low, this.high);
   }
 
   get in_general(): AnswerRow | undefined {
-    const { names, part } = this.#source;
-    return part.in_general ? new Row({ names, part, ends: part.in_general }, this.#at) : undefined;
+    const { names, part } = this.source;
+    return part.in_general ? new Row({ names, part, ends: part.in_general }, this.at) : undefined;
   }
 }
 
