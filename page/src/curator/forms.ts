@@ -12,19 +12,20 @@ import {
 } from './api';
 import { dayOf, endOfDay, inDays } from './words';
 
-export interface Answers {
-  analyst: string;
-  reader: string;
-  role: string;
-  audience: string;
-  datasets: string[];
-  rho: string;
-  day: string;
-  reason: string;
-  /** Ticked: the value of its field. */
-  sure: string;
-  only: string;
-}
+/** What a form can ask, as long as nothing is answered. A tick that is set has the value of its field. */
+export const BLANK = {
+  analyst: '',
+  reader: '',
+  role: '',
+  audience: '',
+  datasets: [] as string[],
+  rho: '',
+  day: '',
+  reason: '',
+  sure: '',
+  only: '',
+};
+export type Answers = typeof BLANK;
 
 export interface FormField {
   name: keyof Answers;
@@ -39,6 +40,14 @@ export interface FormField {
   value?: string;
   /** The smallest amount. */
   least?: number;
+}
+
+/** What the lists of a data set's people are given. */
+export interface Asker {
+  dataset: string;
+  /** Names to suggest. */
+  known: string[];
+  onask: (form: Form) => void;
 }
 
 export interface Form {

@@ -24,6 +24,11 @@ export function csv(records: Record<string, unknown>[], about: Record<string, st
   return [columns.map(cell).join(','), ...lines].join('\r\n') + '\r\n';
 }
 
+/** Records with these columns only. */
+export function only<Row>(rows: Row[], columns: readonly (keyof Row)[]): Record<string, unknown>[] {
+  return rows.map((row) => Object.fromEntries(columns.map((column) => [column, row[column]])));
+}
+
 function cell(value: unknown): string {
   if (value === null || value === undefined) return '';
   const text = typeof value === 'string' && /^[=+@\t\r-]/.test(value) ? `'${value}` : String(value);

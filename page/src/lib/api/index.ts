@@ -58,8 +58,6 @@ export const api = {
     call<T.HistoryPage>('GET', at(name, `/history${query(page)}`), { signal }),
 };
 
-export type { Options };
-
 /** Small work is done by the time the first answer comes back; the rest shows its progress. */
 function start<R>(path: string, options: Options): Promise<T.Job<R>> {
   return call<T.Job<R>>('POST', `${path}?wait=1`, options);

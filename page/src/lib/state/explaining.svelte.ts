@@ -1,7 +1,7 @@
 // Step 3: which conditions explain the difference; prepared once and then free, or bought one by one.
 import { api } from '../api';
 import type { Column, ExplainRequest, Explanation, Family, Job, Prepared, Preview } from '../api/types';
-import { FIRST_K, type ExplainPlace, type Sensitivity } from '../route';
+import { ALL, FIRST_K, type ExplainPlace, type Sensitivity } from '../route';
 import { ladder } from '../precision';
 import { spoken } from '../words';
 import { comparing } from './comparing.svelte';
@@ -61,13 +61,8 @@ class Explaining extends Priced<Quote> {
 
   get family(): Family {
     const lines = this.#lines;
-    return {
-      attributes: this.attributes,
-      conjuncts: this.conjuncts,
-      exclude: [],
-      predicates: lines.length ? lines : null,
-      nested: false,
-    };
+    const { attributes, conjuncts } = this;
+    return { ...ALL, attributes, conjuncts, predicates: lines.length ? lines : null };
   }
 
   /** The columns that may explain the question. */
@@ -87,32 +82,16 @@ class Explaining extends Priced<Quote> {
 
   get place(): ExplainPlace {
     const prepared = this.table ? this.table.mechanism === 'marginals' : this.way === 'prepare';
-    return {
-      k: this.k,
-      rho: prepared ? null : this.rho,
-      confidence: this.confidence,
-      mechanism: prepared ? 'auto' : this.mechanism,
-      split: this.split,
-      lowerShare: this.lowerShare,
-      sensitivity: this.sensitivity,
-      distinct: this.distinct,
-      family: this.family,
-    };
+    const { k, confidence, split, lowerShare, sensitivity, distinct, family } = this;
+    const options = { k, confidence, split, lowerShare, sensitivity, distinct, family };
+    return { ...options, rho: prepared ? null : this.rho, mechanism: prepared ? 'auto' : this.mechanism };
   }
 
-  restore(place: ExplainPlace): void {
-    this.k = place.k;
-    this.way = place.rho === null ? 'prepare' : 'once';
-    this.rho = place.rho ?? FIRST_PRICES.prepare;
-    this.confidence = place.confidence;
-    this.mechanism = place.mechanism;
-    this.split = place.split;
-    this.lowerShare = place.lowerShare;
-    this.sensitivity = place.sensitivity;
-    this.distinct = place.distinct;
-    this.attributes = place.family.attributes;
-    this.conjuncts = place.family.conjuncts;
-    this.predicates = (place.family.predicates ?? []).join('\n');
+  restore({ rho, family, ...options }: ExplainPlace): void {
+    const { attributes, conjuncts, predicates } = family;
+    Object.assign(this, options, { attributes, conjuncts, predicates: (predicates ?? []).join('\n') });
+    this.way = rho === null ? 'prepare' : 'once';
+    this.rho = rho ?? FIRST_PRICES.prepare;
   }
 
   /** Rough, good and sharp, of the way that is chosen. */
@@ -135,26 +114,17 @@ class Explaining extends Priced<Quote> {
   request(rho: number | null): ExplainRequest | null {
     const why = comparing.request();
     if (!why) return null;
+    const { mechanism, split, lowerShare, sensitivity, distinct, family } = this;
     return {
       ...why,
       k: Math.min(this.k, this.most),
       rho,
       explain_confidence: this.confidence,
-      distinct: this.distinct,
+      distinct,
       ...(this.way === 'once'
-        ? {
-            mechanism: this.mechanism,
-            split: this.split,
-            lower_share: this.lowerShare,
-            sensitivity: this.sensitivity,
-          }
-        : {
-            mechanism: rho === null ? 'auto' : 'marginals',
-            split: null,
-            lower_share: null,
-            sensitivity: 'tight',
-          }),
-      family: this.family,
+        ? { mechanism, split, lower_share: lowerShare, sensitivity }
+        : { mechanism: rho === null ? 'auto' : 'marginals', split: null, lower_share: null, sensitivity: 'tight' }),
+      family,
     };
   }
 

@@ -1,8 +1,8 @@
 // Something read from the server, with what can happen on the way; the old value stays while it is read again.
 import { untrack } from 'svelte';
-import { problemFrom } from '../lib/api/client';
-import type { Problem } from '../lib/api/types';
-import { connection } from '../lib/state/connection.svelte';
+import { problemFrom } from '../api/client';
+import type { Problem } from '../api/types';
+import { connection } from './connection.svelte';
 
 export class Loaded<T> {
   value = $state.raw<T | null>(null);

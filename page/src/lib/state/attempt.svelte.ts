@@ -1,6 +1,6 @@
 // Something that a click sends to the server: one at a time, and with the reason if it was refused.
-import { problemFrom } from '../lib/api/client';
-import type { Problem } from '../lib/api/types';
+import { problemFrom } from '../api/client';
+import type { Problem } from '../api/types';
 
 export class Attempt {
   busy = $state(false);
