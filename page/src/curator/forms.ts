@@ -56,7 +56,8 @@ export interface Form {
   isDanger?: boolean;
   text?: string;
   begin?: Partial<Answers>;
-  fields: (answers: Answers) => FormField[];
+  /** A reason, where nothing else is asked. */
+  fields?: (answers: Answers) => FormField[];
   warning?: (answers: Answers) => string;
   /** What was done, in words. */
   send: (answers: Answers) => Promise<string>;
@@ -64,7 +65,7 @@ export interface Form {
 
 const LEAST = 1e-9;
 const FRACTION = 10;
-const REASON: FormField = { name: 'reason', label: 'Reason', hint: 'Kept in the audit log for good.' };
+export const REASON: FormField = { name: 'reason', label: 'Reason', hint: 'Kept in the audit log for good.' };
 const suggested = (names: string[]): [string, string][] => names.map((name) => [name, name]);
 const analystField = (label: string, hint: string, known: string[]): FormField => ({
   name: 'analyst',
@@ -177,7 +178,6 @@ export function decline(dataset: string, { id, analyst }: BudgetRequest): Form {
   return {
     title: `Decline the request of ${analyst}`,
     submit: 'Decline it',
-    fields: () => [REASON],
     send: async ({ reason }) => {
       await curatorApi.decline(dataset, id, reason.trim());
       return `The request of ${analyst} was declined.`;
@@ -190,7 +190,6 @@ export function forgive(dataset: string, { analyst, why }: Allowance): Form {
     title: `Forgive ${analyst}`,
     submit: 'Forgive the failures',
     text: `On ${dataset}: ${why}. Whether a request fails may depend on the data and has no noise, so after some of them the server measures nothing more for ${analyst}. The charges stay.`,
-    fields: () => [REASON],
     send: async ({ reason }) => {
       await curatorApi.forgive(dataset, analyst, reason.trim());
       return `${analyst} may measure again.`;
@@ -234,7 +233,6 @@ export function unshare(dataset: string, shared: Share): Form {
     submit: 'Take back',
     isDanger: true,
     text: `${reader} will no longer see what ${owner} asked of ${dataset}. What was read already cannot be unread.`,
-    fields: () => [REASON],
     send: async ({ reason }) => {
       await curatorApi.unshare(dataset, { owner: shared.owner, reader: shared.reader, reason: reason.trim() });
       return `${reader} may no longer read what ${owner} asked.`;
