@@ -12,7 +12,7 @@ from dpxplain.explanation.family_choice import RECIPES, Either, Recipe, parse_re
 from dpxplain.model.schema import Schema
 
 ROOT = Path(__file__).parents[2]
-PLACES = ["docs/language.md", "src/dpxplain/cli/options.py", "page/src/panels/ExplainAdvanced.svelte"]
+PLACES = ["docs/language.md", "src/dpxplain/cli/options.py", "page/src/panels/WhyOptions.svelte"]
 COLUMNS: dict[str, Any] = {
     "job": {"values": ["x", "y"]},
     "day off": {"values": ["x", "z"]},
