@@ -1,5 +1,5 @@
 import { describe, expect, it, test } from 'vitest';
-import { labelled, scaleOf } from '../src/lib/scale';
+import { labelled, scaleOf, scaleOfShares, within } from '../src/lib/scale';
 
 const row = (low: number | null, estimate: number, high: number | null) => ({ estimate, low, high });
 
@@ -61,4 +61,17 @@ describe('numbers on an axis', () => {
     expect(numbers(100)).toEqual(['0', '150,000']);
     expect(numbers(10)).toEqual(['0']);
   });
+});
+
+test('an axis of shares shows the whole, so that a tenth looks like a tenth', () => {
+  const scale = scaleOfShares([row(0.08, 0.1, 0.12)]);
+  expect(scale.ticks.map(({ text }) => text)).toEqual(['0%', '25%', '50%', '75%', '100%']);
+  expect(scale.at(0.1)).toBeCloseTo(10);
+});
+
+test('an axis of shares is cut where only noise would need it', () => {
+  const scale = scaleOfShares([row(-40, 0, 40)]);
+  expect(scale.ticks.map(({ text }) => text)).toContain('200%');
+  expect(within(scale, -40)).toBe(0);
+  expect(within(scale, Infinity)).toBe(100);
 });

@@ -77,6 +77,7 @@ def _explain(page: Page, shoot: Shoot) -> None:
     expect(page.get_by_test_id("explain-cost")).to_contain_text("Paid once")
     expect(page.get_by_test_id("budget-words")).to_contain_text("This step 0.02")
     expect(options(page)).to_contain_text("accurate to about")
+    options(page).locator("summary").click()
     page.get_by_role("button", name="Explain · 0.02").click()
     expect(table(page).locator("tbody tr")).to_have_count(5)
     expect(table(page).locator("tbody tr").first).to_contain_text("shrinks by")
@@ -88,7 +89,7 @@ def _explain(page: Page, shoot: Shoot) -> None:
     expect(page.get_by_test_id("explanation").locator(".bar").first).to_be_visible()
     expect(page.get_by_test_id("live-progress")).to_contain_text(headline(page, "explanation").inner_text())
     assert spent(page) == 0.12
-    page.get_by_test_id("explanation").get_by_role("heading").first.scroll_into_view_if_needed()
+    page.locator("#explanation-title").evaluate("(title) => title.scrollIntoView()")
     shoot(page, "03-explanation")
 
 

@@ -40,7 +40,8 @@ const FARTHEST = 2; // gaps in either direction: what noise makes longer is cut 
 /** Shares of a whole: the axis always shows all of it, so that a tenth looks like a tenth. */
 export function scaleOfShares(rows: Ends[]): Scale {
   const [low, high] = endsOf(rows);
-  return axis(Math.max(-FARTHEST, Math.min(0, low)), Math.min(FARTHEST, Math.max(1, high)), true);
+  const [start, end] = [Math.max(-FARTHEST, Math.min(0, low)), Math.min(FARTHEST, Math.max(1, high))];
+  return axis(start, end, true, end - start > 1.5 ? 1 / 2 : 1 / 4);
 }
 
 /** The axis of bars, which begin at zero. */
@@ -52,9 +53,9 @@ export function scaleFromZero(rows: Ends[], percent = false): Scale {
 /** Where a value lies, in percent; at the end of the axis if it lies beyond. */
 export const within = (scale: Scale, value: number): number => Math.max(0, Math.min(100, scale.at(value)));
 
-function axis(low: number, high: number, percent: boolean): Scale {
+function axis(low: number, high: number, percent: boolean, given?: number): Scale {
   if (low === high) [low, high] = [low - 1, high + 1];
-  const step = roundStep((high - low) / MOST_TICKS);
+  const step = given ?? roundStep((high - low) / MOST_TICKS);
   // An end just beyond a tick, such as a count of −3 beside 200,000, gets its own room and not a whole step.
   const first = low / step - Math.floor(low / step) > 1 - JUST_BEYOND ? Math.ceil(low / step) : Math.floor(low / step);
   const last = high / step - Math.floor(high / step) < JUST_BEYOND ? Math.floor(high / step) : Math.ceil(high / step);
