@@ -216,8 +216,12 @@ class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, Explanation
     @property
     def finding(self) -> Finding:
         """The conditions that explain the gap: headline and support, a caveat, and notes."""
+        return self.finding_with(self.advice)
+
+    def finding_with(self, advised: Advice | None) -> Finding:
+        """The finding with this advice, so that whoever needs both reads the budget once."""
         counting, explained = self.question.answer.counting, self.explained
-        if (advised := self.advice) is not None:
+        if advised is not None:
             explained = replace(explained, advice=advised.text)
         return explanation_finding(explained, counting.caveat, self._notes(counting))
 

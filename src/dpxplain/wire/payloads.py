@@ -378,7 +378,7 @@ def explanation_payload(
         kind="explanation",
         id=table.id,
         title=sentences.question_filter(table.question.title, answer.statement, answer.schema),
-        finding=table.finding,
+        finding=table.finding_with(advised),
         order_note=table.order_note,
         advice=None
         if advised is None

@@ -117,7 +117,9 @@ class Journey {
   /** What is shown was read off these; where nothing is shown yet, what the link names. */
   get #releases(): string[] | null {
     if (comparing.from) return comparing.from.map(String);
-    const read = [explaining.table, telling.story].flatMap((result) => result?.releases ?? []);
+    // An explanation that was bought by itself is found by its own request.
+    const table = explaining.table?.mechanism === 'marginals' ? explaining.table : null;
+    const read = [table, telling.story].flatMap((result) => result?.releases ?? []);
     return read.length ? [...new Set(read.map(String))] : null;
   }
 

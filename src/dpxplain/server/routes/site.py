@@ -26,7 +26,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from dpxplain import __version__
-from dpxplain.errors import BadRequest, LedgerUnavailable
+from dpxplain.errors import BadRequest, DPXPlainError, LedgerUnavailable
 from dpxplain.ledger.protocol import Identity
 from dpxplain.server.authenticate import PREFIX, PUBLIC, AnyCaller, Caller, Curator, note_refusal
 from dpxplain.server.context import Server, ServerDep
@@ -139,7 +139,7 @@ async def _me(caller: Caller | None, server: Server) -> Me:
         return me
     role: Any = caller.role
     me |= {"name": "you" if single else caller.name, "role": role, "signed_in": True}
-    with suppress(LedgerUnavailable):  # the page opens during an outage too
+    with suppress(DPXPlainError):  # the page opens during an outage too, and asks again for the data sets
         me["datasets"] = await run_sync(server.summaries, caller)
         if caller.is_curator and not single:
             me["waiting_requests"] = await run_sync(_waiting_requests, server)
