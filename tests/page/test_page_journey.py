@@ -74,7 +74,7 @@ def _compare(page: Page, shoot: Shoot) -> None:
 
 
 def _explain(page: Page, shoot: Shoot) -> None:
-    expect(page.get_by_test_id("explain-cost")).to_contain_text("Paid once")
+    expect(page.get_by_test_id("explain-cost")).to_contain_text("Pay once")
     expect(page.get_by_test_id("budget-words")).to_contain_text("This step 0.02")
     expect(options(page)).to_contain_text("accurate to about")
     options(page).locator("summary").click()
@@ -97,7 +97,7 @@ def _another_why_is_free(page: Page) -> None:
     group(page, "Never-married").click()
     group(page, "Divorced").click()
     expect(headline(page)).to_contain_text("Divorced")
-    expect(page.get_by_test_id("prepared")).to_contain_text("free for any groups")
+    expect(page.get_by_test_id("prepared")).to_contain_text("Comparing any groups is free")
     # The explanation of the former pair stays until that of the new one is there.
     expect(page.get_by_test_id("explanation")).to_have_attribute("aria-busy", "false")
     expect(table(page).locator("tbody tr")).to_have_count(5)

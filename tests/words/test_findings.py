@@ -300,39 +300,38 @@ EXPLANATIONS: dict[str, tuple[Explained, str, str]] = {
     ),
     "several by a common fraction": (
         explained(*(effect(f"job {n}", *share) for n, share in zip("ABCDE", TENTHS, strict=True))),
-        "Leaving out any one of five kinds of rows shrinks the gap by about a tenth: job A, job B, "
-        "job C, job D, …",
-        "At least 88% of the gap remains each time. "
+        "Five conditions each explain about a tenth of the gap: job A, job B, job C, job D and job E.",
+        "Without any one of them, at least 88% of the gap remains. "
         "Which condition matters most is not certain.",
     ),
     "several by different shares": (
         explained(effect(MARRIED, 0.03, 0.3), effect(DEGREE, 0.09, 0.11), effect("age 40–50", -1, 1)),
-        "Leaving out either of two kinds of rows shrinks the gap: marital status Married (by 3–30%) "
-        "and education Bachelors (by 9–11%).",
-        "At least 70% of the gap remains each time. "
+        "Two conditions each explain part of the gap: marital status Married (3–30%) and education "
+        "Bachelors (9–11%).",
+        "Without any one of them, at least 70% of the gap remains. "
         "Which condition matters most is not certain.",
     ),
     "several, of which the last is not first": (
         explained(effect(MARRIED, 0.3, 0.4), effect(DEGREE, 0.25, 0.35), effect("age 40–50", 0.1, 0.2)),
-        "Leaving out any one of three kinds of rows shrinks the gap: marital status Married (by 30–40%), "
-        "education Bachelors (by 25–35%), …",
-        "At least 60% of the gap remains each time. "
+        "Three conditions each explain part of the gap: marital status Married (30–40%), education "
+        "Bachelors (25–35%) and age 40–50 (10–20%).",
+        "Without any one of them, at least 60% of the gap remains. "
         "Which of the first two matters more is not certain.",
     ),
     "several, and an unclear one that may be first": (
         explained(
             effect(MARRIED, 0.3, 0.4), effect(DEGREE, 0.25, 0.35), effect("c", 0.1, 0.2), effect("b", -1, 1)
         ),
-        "Leaving out any one of three kinds of rows shrinks the gap: marital status Married (by 30–40%), "
-        "education Bachelors (by 25–35%) and c (by 10–20%).",
-        "At least 60% of the gap remains each time. "
+        "Three conditions each explain part of the gap: marital status Married (30–40%), education "
+        "Bachelors (25–35%) and c (10–20%).",
+        "Without any one of them, at least 60% of the gap remains. "
         "Which condition matters most is not certain.",
     ),
     "several with long names": (
         explained(*(effect(f"a rather long name of condition number {n}", 0.09, 0.11) for n in range(4))),
-        "Leaving out any one of four kinds of rows shrinks the gap by about a tenth: a rather long "
-        "name of condition number 0, …",
-        "At least 89% of the gap remains each time. "
+        "Four conditions each explain about a tenth of the gap: a rather long name of condition "
+        "number 0, …",
+        "Without any one of them, at least 89% of the gap remains. "
         "Which condition matters most is not certain.",
     ),
     "one clear among unclear": (
@@ -494,9 +493,8 @@ EXPLANATIONS: dict[str, tuple[Explained, str, str]] = {
     ),
     "several names with braces": (
         explained(effect("kind {0} {x}", 0.1, 0.2), effect("kind {", 0.1, 0.2)),
-        "Leaving out either of two kinds of rows shrinks the gap: kind {0} {x} (by 10–20%) and kind { "
-        "(by 10–20%).",
-        "At least 80% of the gap remains each time. "
+        "Two conditions each explain part of the gap: kind {0} {x} (10–20%) and kind { (10–20%).",
+        "Without any one of them, at least 80% of the gap remains. "
         "Which of the two matters more is not certain.",
     ),
 }  # fmt: skip

@@ -376,21 +376,31 @@ def _several_effects(table: Explained, shrinking: list[Effect]) -> tuple[str, st
         return headline, "Other conditions may matter as much."
     shares = [effect.share for effect in shrinking if effect.share is not None]
     fraction = _common_fraction(shares) if shares else ""
+    order = _open_order(table, len(shrinking))
+    remaining = 1.0 - max((high for _, high in shares), default=math.inf)
+    # With a constant, the share is of what exceeds it.
+    if len(shares) == len(shrinking) and remaining >= _MOST and asked.constant == 0.0:
+        return _parts_of_the_gap(asked, shrinking, fraction), f"{_what_remains(remaining, asked)} {order}"
     names = [
         effect.name if fraction or effect.share is None else f"{effect.name} (by {share_text(effect.share)})"
         for effect in shrinking
     ]
-    headline = _leaving_out_any(asked, names, f" by about {fraction}" if fraction else "")
-    return headline, f"{_remaining(shares, asked)} {_open_order(table, len(shrinking))}"
+    return _leaving_out_any(asked, names, f" by about {fraction}" if fraction else ""), f"{ALONE} {order}"
 
 
-def _remaining(shares: Sequence[Interval], asked: AskedComparison) -> str:
-    """The part of the gap that remains whichever condition is left out, if that is most of it."""
-    remaining = 1.0 - max((high for _, high in shares), default=math.inf)
-    if remaining < _MOST or asked.constant != 0.0:  # then the share is of what exceeds the constant
-        return ALONE
-    percent = math.floor(100 * remaining)
-    return f"At least {percent}% of {_the_gap(asked)} remains each time."
+def _parts_of_the_gap(asked: AskedComparison, shrinking: Sequence[Effect], fraction: str) -> str:
+    """Several conditions, none of which removes half of the gap."""
+    count, size = capitalised(_count_word(len(shrinking))), f"about {fraction}" if fraction else "part"
+    names = [
+        effect.name if fraction or effect.share is None else f"{effect.name} ({share_text(effect.share)})"
+        for effect in shrinking
+    ]
+    return _with_names(f"{count} conditions each explain {size} of {_the_gap(asked)}: {{}}.", names)
+
+
+def _what_remains(remaining: float, asked: AskedComparison) -> str:
+    """The part of the gap that remains whichever condition is left out."""
+    return f"Without any one of them, at least {math.floor(100 * remaining)}% of {_the_gap(asked)} remains."
 
 
 def _open_order(table: Explained, clear: int) -> str:
