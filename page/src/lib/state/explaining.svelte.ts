@@ -176,7 +176,8 @@ class Explaining extends Priced<Quote> {
     const why = comparing.request();
     if (!dataset || !why || this.work.running) return;
     comparing.from = null;
-    this.preview = null; // what was said before the purchase
+    this.stop(); // a price that is on its way is that of before the purchase
+    this.preview = null;
     if (this.way === 'once') {
       await this.#explain(this.request(this.rho));
       return;
