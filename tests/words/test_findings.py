@@ -301,21 +301,21 @@ EXPLANATIONS: dict[str, tuple[Explained, str, str]] = {
     "several by a common fraction": (
         explained(*(effect(f"job {n}", *share) for n, share in zip("ABCDE", TENTHS, strict=True))),
         "Five conditions each explain about a tenth of the gap: job A, job B, job C, job D and job E.",
-        "Without any one of them, at least 88% of the gap remains. "
+        "Without any one, at least 88% of it remains. "
         "Which condition matters most is not certain.",
     ),
     "several by different shares": (
         explained(effect(MARRIED, 0.03, 0.3), effect(DEGREE, 0.09, 0.11), effect("age 40–50", -1, 1)),
         "Two conditions each explain part of the gap: marital status Married (3–30%) and education "
         "Bachelors (9–11%).",
-        "Without any one of them, at least 70% of the gap remains. "
+        "Without any one, at least 70% of it remains. "
         "Which condition matters most is not certain.",
     ),
     "several, of which the last is not first": (
         explained(effect(MARRIED, 0.3, 0.4), effect(DEGREE, 0.25, 0.35), effect("age 40–50", 0.1, 0.2)),
         "Three conditions each explain part of the gap: marital status Married (30–40%), education "
         "Bachelors (25–35%) and age 40–50 (10–20%).",
-        "Without any one of them, at least 60% of the gap remains. "
+        "Without any one, at least 60% of it remains. "
         "Which of the first two matters more is not certain.",
     ),
     "several, and an unclear one that may be first": (
@@ -324,14 +324,14 @@ EXPLANATIONS: dict[str, tuple[Explained, str, str]] = {
         ),
         "Three conditions each explain part of the gap: marital status Married (30–40%), education "
         "Bachelors (25–35%) and c (10–20%).",
-        "Without any one of them, at least 60% of the gap remains. "
+        "Without any one, at least 60% of it remains. "
         "Which condition matters most is not certain.",
     ),
     "several with long names": (
         explained(*(effect(f"a rather long name of condition number {n}", 0.09, 0.11) for n in range(4))),
         "Four conditions each explain about a tenth of the gap: a rather long name of condition "
         "number 0, …",
-        "Without any one of them, at least 89% of the gap remains. "
+        "Without any one, at least 89% of it remains. "
         "Which condition matters most is not certain.",
     ),
     "one clear among unclear": (
@@ -494,7 +494,7 @@ EXPLANATIONS: dict[str, tuple[Explained, str, str]] = {
     "several names with braces": (
         explained(effect("kind {0} {x}", 0.1, 0.2), effect("kind {", 0.1, 0.2)),
         "Two conditions each explain part of the gap: kind {0} {x} (10–20%) and kind { (10–20%).",
-        "Without any one of them, at least 80% of the gap remains. "
+        "Without any one, at least 80% of it remains. "
         "Which of the two matters more is not certain.",
     ),
 }  # fmt: skip

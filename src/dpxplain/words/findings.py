@@ -380,7 +380,7 @@ def _several_effects(table: Explained, shrinking: list[Effect]) -> tuple[str, st
     remaining = 1.0 - max((high for _, high in shares), default=math.inf)
     # With a constant, the share is of what exceeds it.
     if len(shares) == len(shrinking) and remaining >= _MOST and asked.constant == 0.0:
-        return _parts_of_the_gap(asked, shrinking, fraction), f"{_what_remains(remaining, asked)} {order}"
+        return _parts_of_the_gap(asked, shrinking, fraction), f"{_what_remains(remaining)} {order}"
     names = [
         effect.name if fraction or effect.share is None else f"{effect.name} (by {share_text(effect.share)})"
         for effect in shrinking
@@ -398,9 +398,9 @@ def _parts_of_the_gap(asked: AskedComparison, shrinking: Sequence[Effect], fract
     return _with_names(f"{count} conditions each explain {size} of {_the_gap(asked)}: {{}}.", names)
 
 
-def _what_remains(remaining: float, asked: AskedComparison) -> str:
+def _what_remains(remaining: float) -> str:
     """The part of the gap that remains whichever condition is left out."""
-    return f"Without any one of them, at least {math.floor(100 * remaining)}% of {_the_gap(asked)} remains."
+    return f"Without any one, at least {math.floor(100 * remaining)}% of it remains."
 
 
 def _open_order(table: Explained, clear: int) -> str:
